@@ -1,10 +1,10 @@
 """Agreement with ns-2 on scenarios made for ns-2, over ten seeds: `make bench-agreement`.
 
 Scenario B1 (500 on-off sources, 100 s) and B2 (five transfers over DS1, 600 s) with Drop Tail, RED
-and DRR, and B2 with RED and ECN, in narrows (profile `ns-2`) and in ns-2. For each figure: the mean
+and DRR, and B2 with RED and ECN, in narrows (profile `ns-2`) and in ns-2. For each metric: the mean
 over seeds of both, the difference of the means in percent with its 95 % interval (Welch), and
 whether the difference is within the bound. QUICK=1: three seeds, B1 for 20 s.
-The last line of stdout is a JSON object: by scenario and discipline, for each figure `ours`, `ns2`,
+The last line of stdout is a JSON object: by scenario and discipline, for each metric `ours`, `ns2`,
 `difference` (a share: 0.01 is 1 %), `low`, `high`, `bound` and `kept`.
 """
 
@@ -26,7 +26,7 @@ from narrows import Scenario, _core
 from narrows.results.intervals import welch
 
 BOUNDS = {"goodput": 0.03, "burst time": 0.05, "mean queue": 0.05, "drop rate": 0.15}
-"""The figures that are judged, and the largest difference that each may have, as a share."""
+"""The metrics that are judged, and the largest difference that each may have, as a share."""
 
 CASES = {
     "b1": ("droptail", "red", "drr"),
@@ -51,8 +51,8 @@ def scenario(name: str, discipline: str, seconds: float | None) -> Scenario:
     return Scenario.from_dict(values)
 
 
-def figures(said: dict[str, Any]) -> dict[str, float]:
-    """The figures that are judged, from what an engine reported about a run."""
+def metrics(said: dict[str, Any]) -> dict[str, float]:
+    """The metrics that are judged, from what an engine reported about a run."""
     return {
         "goodput": said["goodput_mbps"],
         "burst time": said["completion_s"] if said["bursts"] else math.nan,
@@ -66,13 +66,13 @@ def narrows_run(plan: dict[str, Any]) -> dict[str, float]:
     simulation = _core.Simulation(json.dumps(plan))
     while not simulation.advance(EVENTS_PER_CALL):
         pass
-    return figures(peers.summary(simulation.tables(), plan["end"] / peers.PICOSECONDS))
+    return metrics(peers.summary(simulation.tables(), plan["end"] / peers.PICOSECONDS))
 
 
 def ns2_run(plan: dict[str, Any]) -> dict[str, float]:
     """Runs a plan in ns-2."""
     script = str(HERE / "ns2" / "dumbbell.tcl")
-    return figures(measure.run(["ns", script, *peers.ns2_words(plan)]).said)
+    return metrics(measure.run(["ns", script, *peers.ns2_words(plan)]).said)
 
 
 def run_case(
@@ -85,9 +85,9 @@ def run_case(
         theirs = list(pool.map(ns2_run, plans))
         ours = list(pool.map(narrows_run, plans))
     return {
-        figure: judged([run[figure] for run in ours], [run[figure] for run in theirs], bound)
-        for figure, bound in BOUNDS.items()
-        if not any(math.isnan(run[figure]) for run in ours)
+        metric: judged([run[metric] for run in ours], [run[metric] for run in theirs], bound)
+        for metric, bound in BOUNDS.items()
+        if not any(math.isnan(run[metric]) for run in ours)
     }
 
 
@@ -133,10 +133,10 @@ def main() -> int:
         except measure.ChildError as error:
             print(f"bench_agreement.py: {error}", file=sys.stderr)
             return 1
-        for figure, said in results[case].items():
+        for metric, said in results[case].items():
             rows.append(
                 [
-                    f"{case} {figure}",
+                    f"{case} {metric}",
                     f"{said['ours']:.4g}",
                     f"{said['ns2']:.4g}",
                     f"{100 * said['difference']:+.1f} %",

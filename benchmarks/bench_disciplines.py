@@ -1,7 +1,7 @@
 """What each discipline costs in scenario B1, against Drop Tail: `make bench-disciplines`.
 
 `crates/sim/examples/b1.rs` runs B1 (500 on-off sources, 500 Mbit/s) with the discipline at the
-bottleneck: the simulator alone, without Python. The figure is CPU time for each packet that the
+bottleneck: the simulator alone, without Python. The number is CPU time for each packet that the
 bottleneck sends, as the median of interleaved runs. Other programs disturb CPU time less than
 wall-clock time, and disciplines that drop more send less. QUICK=1: three rounds of 10 s instead of
 seven of 30 s. The last line of stdout is a JSON object.

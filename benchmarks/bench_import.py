@@ -30,7 +30,7 @@ CAPTURE = ROOT / "tests" / "captures" / "data" / "old-two-soa-nanoseconds.pcap"
 ABUF = "EjSEAAABAAEADQAWAAAGAAE" + "A" * 969 + "=="
 
 
-class Figures(NamedTuple):
+class Measured(NamedTuple):
     """The cost of reading one input."""
 
     exchanges: int
@@ -45,7 +45,7 @@ class Figures(NamedTuple):
     """Processor time of another process, which parses and keeps nothing."""
 
     def lines(self) -> str:
-        """The figures as lines of text."""
+        """The metrics as lines of text."""
         size, begun = self.megabytes, self.seconds - self.start_s
         return (
             f"{self.exchanges} exchanges, {size:.0f} MB in {self.seconds:.2f} s, of which "
@@ -73,8 +73,8 @@ def main() -> None:
             print(f"{name}: {found[name].lines()}", flush=True)
             source.unlink()
     rounded = {
-        name: {key: round(value, 2) for key, value in figures._asdict().items()}
-        for name, figures in found.items()
+        name: {key: round(value, 2) for key, value in measured._asdict().items()}
+        for name, measured in found.items()
     }
     print(json.dumps(rounded))
 
@@ -162,7 +162,7 @@ print(time.process_time() - before)
 """
 
 
-def _measured(module: str, function: str, parser: str, source: Path, out: Path) -> Figures:
+def _measured(module: str, function: str, parser: str, source: Path, out: Path) -> Measured:
     """The times to read and save an input, and of the parser alone."""
     code = READ_AND_SAVE.format(module=module, function=function)
     with tempfile.TemporaryFile("w+") as said:
@@ -181,7 +181,7 @@ def _measured(module: str, function: str, parser: str, source: Path, out: Path) 
     code = PARSE.format(parser=parser, arguments=arguments)
     words = [sys.executable, "-c", code, str(source)]
     alone = subprocess.run(words, capture_output=True, text=True, check=True)
-    return Figures(
+    return Measured(
         int(exchanges),
         source.stat().st_size / 1e6,
         seconds,

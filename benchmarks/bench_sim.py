@@ -1,6 +1,6 @@
 """Speed and agreement of narrows, ns-2 and ns-3 in scenario B1: `make bench-sim`.
 
-Runs are interleaved (narrows, ns-2, ns-3, narrows, ...), each in a process of its own; every figure
+Runs are interleaved (narrows, ns-2, ns-3, narrows, ...), each in a process of its own; every metric
 is a median. QUICK=1 simulates 20 s instead of 100 s, with one run of ns-3 for each discipline.
 The last line of stdout is a JSON object with, for each discipline,
 
@@ -106,7 +106,7 @@ def run_all(
 
 
 def median_of(outcomes: list[Outcome], key: str) -> float:
-    """The median of a figure that the runs printed."""
+    """The median of a metric that the runs printed."""
     return measure.median(outcome.said[key] for outcome in outcomes)
 
 
@@ -183,7 +183,7 @@ def report(runs: Runs, disciplines: list[str], seconds: float) -> None:
         print(measure.table(["results", *(title for title, _ in RESULTS.values())], rows))
 
 
-def figures(runs: Runs, disciplines: list[str]) -> dict[str, dict[str, float | None]]:
+def metrics(runs: Runs, disciplines: list[str]) -> dict[str, dict[str, float | None]]:
     """The numbers of the last line of output."""
     result: dict[str, dict[str, float | None]] = {}
     for discipline in disciplines:
@@ -248,7 +248,7 @@ def main() -> int:
     print(f"narrows against {', '.join(peers) or 'nobody'}; {os.cpu_count()} processors")
     report(runs, disciplines, options.seconds)
     print()
-    print(json.dumps(figures(runs, disciplines)))
+    print(json.dumps(metrics(runs, disciplines)))
     return 0
 
 

@@ -139,7 +139,7 @@ def main() -> int:
     line: dict[str, Any] = {"runs": options.runs}
     rows = []
     for workers, of_workers in outcomes.items():
-        figures = {
+        metrics = {
             "wall_s": measure.median(outcome.wall_s for outcome in of_workers),
             "cpu_s": measure.median(outcome.cpu_s for outcome in of_workers),
             **{
@@ -147,8 +147,8 @@ def main() -> int:
                 for key in ("main_s", "start_s", "runs_s", "bound_s")
             },
         }
-        line[f"workers_{workers}"] = {key: round(value, 3) for key, value in figures.items()}
-        rows.append([str(workers), *(f"{value:.2f}" for value in figures.values())])
+        line[f"workers_{workers}"] = {key: round(value, 3) for key, value in metrics.items()}
+        rows.append([str(workers), *(f"{value:.2f}" for value in metrics.values())])
     head = ["workers", "wall s", "CPU s", "main", "a worker's start", "all runs", "CPU-bound s"]
     print(measure.table(head, rows))
     one, two = (line[f"workers_{workers}"] for workers in WORKERS)

@@ -368,32 +368,32 @@ def load(
 
 
 def table(bench: GatewayBench) -> str:
-    """The figures for people."""
+    """The metrics for people."""
     head = ["server, transport", "over UDP, 500/s", "us, 500/s", "us, 5000/s", "of TCP's"]
     head += ["packets", "most a second"]
     rows = []
     for server, arms in bench.summary.items():
         for transport in sorted(arms, key=ORDER.index):
-            figures = arms[transport]
-            over = figures.get("over_udp_500qps")
-            most = figures.get("most_per_s")
-            of_tcp = figures.get("of_tcp_5000qps")
+            metrics = arms[transport]
+            over = metrics.get("over_udp_500qps")
+            most = metrics.get("most_per_s")
+            of_tcp = metrics.get("of_tcp_5000qps")
             rows.append(
                 [
                     f"{server} {transport}",
                     "" if over is None else f"{100 * over:+.0f} %",
-                    text(figures.get("us_per_query_500qps")),
-                    text(figures.get("us_per_query_5000qps")),
+                    text(metrics.get("us_per_query_500qps")),
+                    text(metrics.get("us_per_query_5000qps")),
                     "" if of_tcp is None else f"{100 * of_tcp:.0f} %",
-                    text(figures.get("packets_per_query_5000qps")),
-                    "" if most is None else f"{'>= ' if figures['at_least'] else ''}{most:.0f}",
+                    text(metrics.get("packets_per_query_5000qps")),
+                    "" if most is None else f"{'>= ' if metrics['at_least'] else ''}{most:.0f}",
                 ]
             )
     return measure.table(head, rows)
 
 
 def text(value: float | None) -> str:
-    """A figure as text; empty if there is none."""
+    """A number as text; empty if there is none."""
     return "" if value is None else f"{value:.1f}"
 
 

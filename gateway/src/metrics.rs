@@ -2,7 +2,7 @@
 //!
 //! prometheus-client, the project's own library for Rust, writes the text. The server implements
 //! only as much of HTTP (RFC 9112) as a scrape needs: one request per connection, `GET /metrics`.
-//! The figures are those of the daemon's last tick, at most a second old.
+//! The metrics are those of the daemon's last tick, at most a second old.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -21,7 +21,7 @@ use prometheus_client::registry::{Registry, Unit};
 use crate::checked::Checked;
 use crate::core::{Counter, Latencies};
 
-/// The published figures.
+/// The published metrics.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Snapshot {
     /// The interface.

@@ -84,8 +84,8 @@ def comparison(
     number: int, kernel: float, sim: float, left_out: str = "", jump: str = ""
 ) -> Comparison:
     names = [metric.name for metric in METRICS]
-    figures = dict.fromkeys(names, kernel), dict.fromkeys(names, sim)
-    return Comparison(number, "draw", "words", [figures[0]], [figures[1]], left_out, jump)
+    metrics = dict.fromkeys(names, kernel), dict.fromkeys(names, sim)
+    return Comparison(number, "draw", "words", [metrics[0]], [metrics[1]], left_out, jump)
 
 
 def test_agreement_is_the_mean_and_most_draws_within_twice() -> None:

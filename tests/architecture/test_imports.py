@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends": {"_core", "errors", "progress", "scenario", "results", "testbed"},
     # Reads only run folders. The language is there to understand the scenarios in them.
     "report": {"errors", "records", "results", "scenario"},
-    # Makes run folders' figures into one table, in many processes.
+    # Makes run folders' metrics into one table, in many processes.
     "sweeps": {"_core", "errors", "progress", "scenario", "results", "backends"},
     # Asks real servers; writes what a run folder holds.
     "probe": {"_core", "errors", "results"},

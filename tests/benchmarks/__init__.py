@@ -1,1 +1,1 @@
-"""Tests of the figures that benchmarks compute themselves."""
+"""Tests of the metrics that benchmarks compute themselves."""

@@ -48,7 +48,7 @@ _SECONDS = 120
 
 
 @dataclass(frozen=True)
-class Figures:
+class Metrics:
     """What is compared."""
 
     udp_queries: int = 0
@@ -58,7 +58,7 @@ class Figures:
     tcp_streams: int = 0
     udp_times_ms: tuple[float, ...] = field(default=(), repr=False)
 
-    def differ(self, other: Figures) -> Iterator[str]:
+    def differ(self, other: Metrics) -> Iterator[str]:
         """What differs, in words."""
         for name in ("udp_queries", "udp_replies", "tcp_queries", "tcp_replies", "tcp_streams"):
             mine, theirs = getattr(self, name), getattr(other, name)
@@ -98,7 +98,7 @@ def _compared(file: Path, plain: Path, folder: Path) -> Iterator[str]:
     try:
         measurement = read_captures([file])
     except CaptureError as error:
-        yield from (f"{what} ({error})" for what in Figures().differ(look(plain)))
+        yield from (f"{what} ({error})" for what in Metrics().differ(look(plain)))
         return
     prepared = plain
     kinds = {remark["kind"] for remark in measurement.findings["remarks"]}
@@ -107,10 +107,10 @@ def _compared(file: Path, plain: Path, folder: Path) -> Iterator[str]:
     copies = "a packet that was captured twice"
     if copies in set(measurement.skipped["reason"]):
         prepared = _run("editcap", "-w", "0.01", prepared, folder / "single")
-    yield from _figures(measurement).differ(look(prepared))
+    yield from _metrics(measurement).differ(look(prepared))
 
 
-def _figures(measurement: Measurement) -> Figures:
+def _metrics(measurement: Measurement) -> Metrics:
     exchanges = measurement.exchanges
     udp, tcp = (exchanges.filter(transport=transport) for transport in ("udp", "tcp"))
     answers = ("answered", "no-query-seen")
@@ -120,7 +120,7 @@ def _figures(measurement: Measurement) -> Figures:
         if remark["kind"] == "second-reply"
     )
     replies = udp.filter(udp["outcome"].is_in(answers))["replies"].fill_null(1).sum()
-    return Figures(
+    return Metrics(
         udp_queries=int(udp.filter(udp["outcome"] != "no-query-seen")["attempts"].sum()),
         udp_replies=int(replies) + again,
         tcp_queries=int((tcp["outcome"] != "no-query-seen").sum()),
@@ -130,7 +130,7 @@ def _figures(measurement: Measurement) -> Figures:
     )
 
 
-def look(file: Path) -> Figures:
+def look(file: Path) -> Metrics:
     """What tshark sees in a file."""
     command = ["tshark", "-r", str(file), "-T", "fields", "-E", "header=y", "-E", "separator=/t"]
     # narrows waits for 60 s before it takes the same question for another query.
@@ -150,7 +150,7 @@ def look(file: Path) -> Figures:
             counts[tcp, flag in {"1", "True"}] += 1
         if not tcp and row["dns.time"]:
             times += [1e3 * float(part) for part in row["dns.time"].split(",")]
-    return Figures(
+    return Metrics(
         udp_queries=counts[False, False],
         udp_replies=counts[False, True],
         tcp_queries=counts[True, False],

@@ -1,4 +1,4 @@
-"""The overview of a capture, from exchanges whose figures are known."""
+"""The overview of a capture, from exchanges whose metrics are known."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def measured(*rows: dict[str, Any], connections: list[dict[str, Any]] | None = N
     found = Measurement.of_rows(
         "capture", exchanges=rows, connections=connections or [], narrows="0"
     )
-    figures = overview(found.exchanges, found.connections, 0)
+    metrics = overview(found.exchanges, found.connections, 0)
     return Measurement.of_rows(
-        "capture", exchanges=rows, narrows="0", findings={"overview": figures}
+        "capture", exchanges=rows, narrows="0", findings={"overview": metrics}
     )
 
 

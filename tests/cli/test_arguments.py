@@ -110,7 +110,7 @@ def test_both_sides_say_it_in_their_words(
     assert done.stderr == f"error: {expected}\n"
 
 
-def test_only_the_command_line_offers_its_list_of_figures(
+def test_only_the_command_line_offers_its_list_of_metrics(
     narrows: Narrows, small: Path, tmp_path: Path
 ) -> None:
     assert narrows("sweep", str(small), "--seeds", "1", "--out", "s").returncode == 0

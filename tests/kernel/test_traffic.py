@@ -1,4 +1,4 @@
-"""Kinds of traffic on a real kernel and in the simulator: the same scenario, the same figures.
+"""Kinds of traffic on a real kernel and in the simulator: the same scenario, the same metrics.
 
 If no packet waits for packets of others and none is lost, chance decides nothing. Both must agree
 but for the effects of a kernel's clock and acknowledgements.
@@ -231,8 +231,8 @@ def test_calls_sound_as_in_the_simulator(results: tuple[Run, Run]) -> None:
     # 16 packets from 13.02 s on, 5 from 13.49 s, and 11 from 13.74 s to the stop at 13.95 s.
     assert set(kernel.get_column("sent_packets")) == {32}
     for column in ("delay_mean_ms", "delay_max_ms", "mouth_to_ear_ms", "r", "mos"):
-        figures = (rows.get_column(column).to_list() for rows in (kernel, simulated))
-        assert next(figures) == pytest.approx(next(figures), rel=0.03)
+        metrics = (rows.get_column(column).to_list() for rows in (kernel, simulated))
+        assert next(metrics) == pytest.approx(next(metrics), rel=0.03)
 
 
 def test_a_full_queue_sends_cookies_as_in_the_simulator(results: tuple[Run, Run]) -> None:

@@ -112,7 +112,7 @@ def test_a_simulated_server_gets_the_verdict_of_a_real_one(
     if ratio is not None:
         # Real servers had 2.00, 3.01 and 2.5 at 40 ms; a slow server is as slow over UDP.
         expected = (2.0 * RTT_MS + 25.0) / (RTT_MS + 25.0) if name == "slow-server" else ratio
-        assert found["figures"]["ratio"] == pytest.approx(expected, abs=0.03)
+        assert found["metrics"]["ratio"] == pytest.approx(expected, abs=0.03)
 
 
 @pytest.mark.parametrize(("way", "name"), [("drop", "silent"), ("reject", "refuses")])

@@ -40,7 +40,7 @@ def name_of(rows: list[dict[str, Any]], over_udp: list[dict[str, Any]] | None = 
 def test_ten_exchanges_alike(row: dict[str, Any], name: str, ratio: float) -> None:
     verdict = judge(TEN_UDP, [row] * 10)
     assert verdict.name == name
-    assert verdict.figures["ratio"] == pytest.approx(ratio, abs=0.05)
+    assert verdict.metrics["ratio"] == pytest.approx(ratio, abs=0.05)
     assert verdict.sentence.startswith(f"{ratio:.1f}: ")
 
 
@@ -54,10 +54,10 @@ def test_the_issue_is_answered_in_its_words() -> None:
     )
 
 
-def test_figures_are_medians_in_milliseconds() -> None:
+def test_metrics_are_medians_in_milliseconds() -> None:
     rows = [tcp(connect=20.12344, first=22.0, gap=3.0), tcp(connect=20.12344, first=26.0, gap=7.0)]
     rows += [unanswered("reset", "query", connect=20.12344)] * 2
-    assert judge([udp(19.0), udp(21.0)], rows).figures == {
+    assert judge([udp(19.0), udp(21.0)], rows).metrics == {
         "ratio": 2.4562,  # (45.12344 + 53.12344) / 2 to 20, as there are no rounds
         "ratio_after_truncated": None,
         "round_trip_ms": 20.1234,
@@ -67,9 +67,9 @@ def test_figures_are_medians_in_milliseconds() -> None:
         "gap_ms": 5.0,
         "answered_percent": 50.0,
     }
-    never = judge(TEN_UDP, [unanswered("timeout", "query", connect=40.0)] * 3).figures
+    never = judge(TEN_UDP, [unanswered("timeout", "query", connect=40.0)] * 3).metrics
     assert (never["wait_ms"], never["tcp_ms"], never["answered_percent"]) == (None, None, 0.0)
-    assert judge(TEN_UDP, []).figures["answered_percent"] is None
+    assert judge(TEN_UDP, []).metrics["answered_percent"] is None
 
 
 def test_a_fixed_delay_shows_at_any_distance() -> None:
@@ -293,7 +293,7 @@ def test_an_open_connection_saves_the_handshake() -> None:
 def test_on_this_machine_times_say_nothing() -> None:
     verdict = judge([udp(0.05)] * 10, [tcp(connect=0.03, first=0.06, gap=0.04)] * 10)
     assert (verdict.name, "too near" in verdict.sentence) == ("one-write", True)
-    assert verdict.figures["ratio"] is None
+    assert verdict.metrics["ratio"] is None
 
 
 def test_the_ratio_is_the_median_of_pairs_as_in_an_analysis() -> None:
@@ -301,7 +301,7 @@ def test_the_ratio_is_the_median_of_pairs_as_in_an_analysis() -> None:
     times = [(40.0, 80.0), (50.0, 150.0), (60.0, 120.0)]
     asked = [udp(ms, round=at) for at, (ms, _) in enumerate(times)]
     over = [tcp(round=at, total_ms=ms) for at, (_, ms) in enumerate(times)]
-    assert judge(asked, over).figures["ratio"] == 2.0
+    assert judge(asked, over).metrics["ratio"] == 2.0
 
 
 def test_nothing_is_said_about_writes_that_nobody_saw() -> None:
@@ -373,10 +373,10 @@ def test_the_ratio_holds_the_truncated_query_if_all_are_truncated() -> None:
     cut = [udp(truncated=True)] * 10
     verdict = judge(cut, [tcp()] * 10)
     assert verdict.sentence.startswith("2.0 (3.0 with the truncated query before it): one round")
-    assert verdict.figures["ratio_after_truncated"] == 3.0
+    assert verdict.metrics["ratio_after_truncated"] == 3.0
     some = judge([*cut, udp()], [tcp()] * 10)
     assert some.sentence.startswith("2.0: one round")
-    assert some.figures["ratio_after_truncated"] is None
+    assert some.metrics["ratio_after_truncated"] is None
 
 
 @pytest.mark.parametrize(

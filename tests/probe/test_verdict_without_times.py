@@ -53,10 +53,10 @@ def test_whole_times_give_the_others() -> None:
         ([tcp(transport="tls", secure_ms=41.0, total_ms=121.0) | untimed] * 3, "tls"),
         ([whole(40.0, None)] * 3, "tcp"),
     ):
-        figures = judge(over_udp, rows, transport=kind).figures
-        assert [figures[name] for name in ("udp_ms", "round_trip_ms", "wait_ms")] == [RTT, RTT, 0]
+        metrics = judge(over_udp, rows, transport=kind).metrics
+        assert [metrics[name] for name in ("udp_ms", "round_trip_ms", "wait_ms")] == [RTT, RTT, 0]
     untold = [tcp(transport="tls", total_ms=121.0) | untimed] * 3
-    assert judge(over_udp, untold, transport="tls").figures["wait_ms"] is None
+    assert judge(over_udp, untold, transport="tls").metrics["wait_ms"] is None
 
 
 def test_times_that_tell_nothing_are_unknown() -> None:

@@ -1,4 +1,4 @@
-"""The Google set of 2017 (recdnsfp), against figures that were computed from it independently."""
+"""The Google set of 2017 (recdnsfp), against numbers that were computed from it independently."""
 
 from __future__ import annotations
 

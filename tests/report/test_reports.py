@@ -292,7 +292,7 @@ def test_no_line_of_a_page_is_there_twice(tmp_path: Path, only: tuple[str, ...])
     compared = compare(runs).only(only) if only else compare(runs)
     text = write_comparison(compared, tmp_path).read_text(encoding="utf-8")
     assert text.count("<td>answered at the first attempt (%)</td>") == 1
-    assert ("All other figures" in text) is (not only)
+    assert ("All other metrics" in text) is (not only)
 
 
 def test_a_comparison_begins_with_the_picture_and_the_lines_that_matter(tmp_path: Path) -> None:

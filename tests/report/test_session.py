@@ -74,7 +74,7 @@ def test_a_notebook_shows_plots_and_tables(runs: list[Run], swept: Sweep) -> Non
 
 
 def test_a_notebook_shows_the_tables_of_the_commands(runs: list[Run], swept: Sweep) -> None:
-    """A run leaves out figures without a meaning, a sweep shows means; both show their notes."""
+    """A run leaves out metrics without a meaning, a sweep shows means; both show their notes."""
     flagged = copy(runs[0])
     vars(flagged)["summary"] = {**runs[0].summary, "flags": ["a queue stood still"]}
     html = flagged._repr_html_()

@@ -16,7 +16,7 @@ from narrows.results import Axis, Sweep, compare_sweeps
 from narrows.results.intervals import within
 from narrows.results.setting_names import value_names
 from narrows.results.student import t_half_width
-from narrows.results.sweep_means import figure_named, figures_of, figures_table, points
+from narrows.results.sweep_means import metric_named, metrics_of, points, table_of_metrics
 from narrows.results.sweep_text import sweep_text
 
 pytestmark = pytest.mark.slow
@@ -137,17 +137,17 @@ def test_a_percentage_has_an_interval_where_it_says_something(
     for table in (str(plot.table()), str(sweep_text(sweep, ["loss_percent"]))):
         assert table.count('no interval ("-"): a percentage ') == (not has_interval)
     assert ("(-)" in str(sweep_text(sweep, ["loss_percent"]))) is not has_interval
-    # A figure without such an end has an interval with two seeds.
+    # A metric without such an end has an interval with two seeds.
     assert plot_sweep(sweep, "flows.goodput_mbit_per_s", "limit").points[0].low is not None
 
 
 def test_a_percentile_at_the_jump_is_said_wherever_it_is_shown() -> None:
     # Two standard deviations of a share of 99 % in 1000 queries are 0.63 points.
     dns = {"queries": 1000, "unanswered": 0, "without_retry_percent": 98.8}
-    figures = {"response_p95_ms": 80.0, "response_p99_ms": 900.0, "within_1s_percent": 99.5}
+    metrics = {"response_p95_ms": 80.0, "response_p99_ms": 900.0, "within_1s_percent": 99.5}
     sweep = made((LIMITS,))
     runs = tuple(
-        replace(run, summary={**summary(1.0, 2.0 + run.seed), "dns": {**dns, **figures}})
+        replace(run, summary={**summary(1.0, 2.0 + run.seed), "dns": {**dns, **metrics}})
         for run in sweep.runs
     )
     sweep = replace(sweep, runs=runs)
@@ -405,9 +405,9 @@ def test_a_key_is_named_once_in_a_hint() -> None:
         plot_sweep(made((variants,)), "loss_percent", "zzz")
 
 
-def test_all_figures_are_listed() -> None:
-    lines = str(figures_table(made((LIMITS,)))).splitlines()
-    assert [line.split()[0] for line in lines[4:]] == list(figures_of(made((LIMITS,))))
+def test_all_metrics_are_listed() -> None:
+    lines = str(table_of_metrics(made((LIMITS,)))).splitlines()
+    assert [line.split()[0] for line in lines[4:]] == list(metrics_of(made((LIMITS,))))
     assert "queue wan.forward, whole run: packets dropped" in lines[4]
 
 
@@ -423,15 +423,15 @@ def test_files_and_numbers(tmp_path: Path) -> None:
     assert len(plot.document()["points"]) == 3
 
 
-def test_units_are_those_of_the_figure() -> None:
+def test_units_are_those_of_the_metric() -> None:
     sweep = made((LIMITS,))
-    backlog = figure_named(sweep, "backlog_mean_bytes")
+    backlog = metric_named(sweep, "backlog_mean_bytes")
     assert (backlog.unit, backlog.scale) == ("kB", 1e-3)
     assert points(sweep, backlog)[0].mean == 5.0
     # The list names the unit of the table, and that of plots.
-    (line,) = [line for line in str(figures_table(sweep)).splitlines() if "backlog_mean" in line]
+    (line,) = [line for line in str(table_of_metrics(sweep)).splitlines() if "backlog_mean" in line]
     assert line.endswith("  B (kB in plots)")
-    assert set(figures_of(sweep)) == {
+    assert set(metrics_of(sweep)) == {
         "queues.wan.forward.run.loss_percent",
         "queues.wan.forward.run.backlog_mean_bytes",
         "flows.goodput_mbit_per_s",
@@ -445,8 +445,8 @@ def test_seeds_that_all_give_the_same_give_no_interval() -> None:
     sweep = made((LIMITS,))
     same = tuple(replace(run, summary=sweep.runs[0].summary) for run in sweep.runs)
     sweep = replace(sweep, runs=same)
-    figure = figure_named(sweep, "loss_percent")
-    assert {(point.low, point.high) for point in points(sweep, figure)} == {(None, None)}
+    metric = metric_named(sweep, "loss_percent")
+    assert {(point.low, point.high) for point in points(sweep, metric)} == {(None, None)}
     assert "3 of 3 combinations give the same with every seed" in str(sweep_text(sweep))
 
 
@@ -467,9 +467,9 @@ def test_what_is_possible_is_the_same_for_all_points() -> None:
         for run in sweep.runs
     )
     sweep = replace(sweep, runs=changed)
-    first, *others = points(sweep, figure_named(sweep, "flows.goodput_mbit_per_s"))
+    first, *others = points(sweep, metric_named(sweep, "flows.goodput_mbit_per_s"))
     assert first.mean == 1.0
-    # The figure may be negative, so Student's t interval of the others is not cut at zero:
+    # The metric may be negative, so Student's t interval of the others is not cut at zero:
     # 4.303 is the quantile for two degrees of freedom, 0.8 / 3 the mean's standard error.
     for point in others:
         assert point.low == pytest.approx(1.1 / 3 - 4.303 * 0.8 / 3, abs=1e-3)

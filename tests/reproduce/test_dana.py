@@ -103,8 +103,8 @@ def test_what_a_kernel_does_not_tell_follows_from_its_samples() -> None:
     # A sample shows what is in front of a packet; the packet itself takes 7.8 ms.
     assert told["delay"] == pytest.approx(known["delay"], abs=16.0)
     assert told["delay"] > 150
-    for figure in ("drops", "buffer", "utilisation", "first_drop_s"):
-        assert told[figure] == known[figure]
+    for metric in ("drops", "buffer", "utilisation", "first_drop_s"):
+        assert told[metric] == known[metric]
     assert np.isnan(told["cpu_late"])
 
 

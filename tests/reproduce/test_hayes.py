@@ -210,7 +210,7 @@ def test_intervals_without_packets_count_none() -> None:
     found = rows()
     for row in found["intervals"]:
         row["packets"] = None if row["transport"] == "tcp" else row["packets"]
-    runs = measure.figures(bench(found))
+    runs = measure.metrics(bench(found))
     assert "packets_500" not in runs["tcp"][1].values
     assert runs["udp"][1].values["packets_500"] == 2.0
     assert "packets_per_query_500qps" not in bench(found).summary["bind"]["tcp"]
@@ -220,7 +220,7 @@ def test_intervals_without_packets_count_none() -> None:
 def test_a_check_that_fails_in_one_round_fails() -> None:
     found = rows()
     found["checks"][0]["ok"] = False
-    runs = measure.figures(bench(found))
+    runs = measure.metrics(bench(found))
     name = f"S1 {CHECKS['S1'][0][0]}"
     assert [runs["checks-4"][number][name] for number in ROUNDS] == [0.0, 1.0, 1.0]
     families = next(claim for claim in PAPER.claims if claim.id == "S10")
@@ -272,7 +272,7 @@ def test_without_a_measurement_it_says_how_to_get_one(
     assert {claim["seeds"] for claim in document([outcome])["claims"]} == {0}
 
 
-def test_tables_and_figures_show_both(as_published: Path) -> None:
+def test_tables_and_plots_show_both(as_published: Path) -> None:
     outcome = reproduce(PAPER, recorded=as_published)
     summary, curves, split = PAPER.tables(outcome)
     stateless = next(row for row in summary.rows if row[0] == "stateless TCP")

@@ -32,8 +32,8 @@ def claim(id: str, *words: str) -> Claim:
     return found
 
 
-def figures(cells: tuple[str, ...], **by_queue: float) -> dict[str, Measured]:
-    """Runs in which each figure has the value of the cell's queue."""
+def metrics(cells: tuple[str, ...], **by_queue: float) -> dict[str, Measured]:
+    """Runs in which each metric has the value of the cell's queue."""
     names = ("goodput.all", "completion.all", "ratio", "ratio_completion", "far_share", "jain.all")
     return {
         cell: Measured(dict.fromkeys((*names, "deviation.all"), by_queue[cell.split("-")[1]]))
@@ -235,24 +235,24 @@ def test_the_open_question_has_20000_sources_over_10_gbit() -> None:
 
 def test_gains_are_of_the_mean_of_the_others() -> None:
     gain = claim("K1", "mean goodput", "QSDRR at 5000")
-    runs = figures(gain.cells, droptail=1.0, red=0.9, blue=1.1, qsdrr=1.3)
+    runs = metrics(gain.cells, droptail=1.0, red=0.9, blue=1.1, qsdrr=1.3)
     assert gain.measure(runs) == pytest.approx(30.0)
     assert judge(gain, t_interval([30.0, 30.1, 29.9])).verdict is Verdict.HOLDS
     # A shorter completion time is a gain.
     gain = claim("K1", "completion", "QSDRR at 5000")
-    runs = figures(gain.cells, droptail=1.3, red=1.2, blue=1.4, qsdrr=1.0)
+    runs = metrics(gain.cells, droptail=1.3, red=1.2, blue=1.4, qsdrr=1.0)
     assert gain.measure(runs) == pytest.approx(30.0)
 
 
 def test_the_worst_buffer_decides_where_the_paper_says_every() -> None:
     better = claim("K1", "mean goodput", "worst of the DRR family")
     values = dict.fromkeys(SHARED, 1.0) | dict.fromkeys(FAMILY, 1.2)
-    runs = figures(better.cells, **values)
+    runs = metrics(better.cells, **values)
     assert better.measure(runs) == pytest.approx(20.0)
     runs["single-drr-400"] = Measured({"goodput.all": 0.9})
     assert better.measure(runs) == pytest.approx(-10.0)
     alike = claim("K1", "mean goodput", "spread")
-    runs = figures(alike.cells, droptail=1.0, red=1.0, blue=1.0)
+    runs = metrics(alike.cells, droptail=1.0, red=1.0, blue=1.0)
     runs["single-blue-100"] = Measured({"goodput.all": 0.7})
     assert alike.measure(runs) == pytest.approx(100 * 0.3 / 0.9)
 
@@ -261,7 +261,7 @@ def test_buffers_that_were_not_run_do_not_count() -> None:
     better = claim("K1", "mean goodput", "worst of the DRR family")
     cells = tuple(cell for cell in better.cells if cell.endswith(("-200", "-1000")))
     values = dict.fromkeys(SHARED, 1.0) | dict.fromkeys(FAMILY, 1.2)
-    assert better.measure(figures(cells, **values)) == pytest.approx(20.0)
+    assert better.measure(metrics(cells, **values)) == pytest.approx(20.0)
 
 
 def test_a_line_of_figure_8_is_flat_or_not() -> None:
@@ -289,7 +289,7 @@ def test_the_large_network_carries_over() -> None:
 
 @pytest.mark.slow
 def test_a_small_network_end_to_end() -> None:
-    """Twenty sources for five seconds: the figures are what the tables say."""
+    """Twenty sources for five seconds: the metrics are what the tables say."""
     cell = PAPER.cell("single-qsdrr-100")
     smaller = {
         "links[0].rate": "20 Mbit/s",

@@ -1,4 +1,4 @@
-"""The figures of one run, from a run whose figures are known by construction."""
+"""The metrics of one run, from a run whose metrics are known by construction."""
 
 from dataclasses import replace
 
@@ -83,7 +83,7 @@ def known_run() -> Run:
     )
 
 
-def test_the_figures_of_a_known_run() -> None:
+def test_the_metrics_of_a_known_run() -> None:
     found = measure(known_run())
     assert [found[f"attempt_{n}"] for n in range(1, 6)] == [90.0, 8.0, 0.0, 1.0, 0.0]
     assert found["first_attempt"] == 90.0

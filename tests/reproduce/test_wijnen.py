@@ -1,4 +1,4 @@
-"""The reproduction of Wijnen 2012: figures of pairs, the reference, and a run of the lab."""
+"""The reproduction of Wijnen 2012: metrics of pairs, the reference, and a run of the lab."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from narrows.reproduce.wijnen_2012.cells import (
     OLD_10,
     ROWS,
 )
-from narrows.reproduce.wijnen_2012.measure import execute, figures_of, peak
+from narrows.reproduce.wijnen_2012.measure import execute, metrics_of, peak
 from narrows.reproduce.wijnen_2012.reference import captured, reference
 from narrows.reproduce.wijnen_2012.root_zone import soa_reply_bytes, zone_file
 from narrows.reproduce.wijnen_2012.settings import RTTS_MS, Settings, address
@@ -43,7 +43,7 @@ def pair(vantage: str, number: int, udp: float, tcp: float | None) -> list[dict[
     ]
 
 
-def test_figures_of_pairs_that_one_can_check_by_hand() -> None:
+def test_metrics_of_pairs_that_one_can_check_by_hand() -> None:
     rows = [
         *pair("a", 0, 10.0, 20.0),
         *pair("a", 1, 10.0, 20.0),
@@ -51,7 +51,7 @@ def test_figures_of_pairs_that_one_can_check_by_hand() -> None:
         *pair("c", 0, 40.0, 480.0),
         *pair("c", 1, 40.0, None),
     ]
-    found = figures_of(rows)
+    found = metrics_of(rows)
     assert (found["pairs"], found["median"], found["peak"]) == (4.0, 2.0, 2.0)
     assert (found["at_2"], found["above_4"], found["above_10"]) == (75.0, 25.0, 25.0)
     assert found["failed"] == pytest.approx(20.0)
@@ -60,9 +60,9 @@ def test_figures_of_pairs_that_one_can_check_by_hand() -> None:
 
 
 def test_a_fixed_delay_and_another_place_differ_in_slope_and_intercept() -> None:
-    fixed = figures_of([row for rtt in RTTS_MS for row in pair(str(rtt), 0, rtt, 2 * rtt + 30)])
+    fixed = metrics_of([row for rtt in RTTS_MS for row in pair(str(rtt), 0, rtt, 2 * rtt + 30)])
     assert (fixed["slope"], fixed["intercept_ms"]) == pytest.approx((2.0, 30.0))
-    farther = figures_of([row for rtt in RTTS_MS for row in pair(str(rtt), 0, rtt, 2.5 * rtt)])
+    farther = metrics_of([row for rtt in RTTS_MS for row in pair(str(rtt), 0, rtt, 2.5 * rtt)])
     assert (farther["slope"], farther["intercept_ms"]) == pytest.approx((2.5, 0.0), abs=1e-9)
 
 
@@ -88,10 +88,10 @@ def test_the_captures_show_two_segments_of_the_old_server_and_one_of_the_new() -
 
 def test_queries_without_an_answer_are_lost() -> None:
     rows = pair("a", 0, 10.0, 20.0)
-    assert figures_of(rows, Requests(asked=200, answered=199))["lost"] == 0.5
-    assert figures_of(rows, Requests(asked=200, answered=200))["lost"] == 0.0
-    assert math.isnan(figures_of(rows)["lost"]), "nobody counted"
-    assert math.isnan(figures_of(rows, Requests(200, 199, missed=1))["lost"])
+    assert metrics_of(rows, Requests(asked=200, answered=199))["lost"] == 0.5
+    assert metrics_of(rows, Requests(asked=200, answered=200))["lost"] == 0.0
+    assert math.isnan(metrics_of(rows)["lost"]), "nobody counted"
+    assert math.isnan(metrics_of(rows, Requests(200, 199, missed=1))["lost"])
 
 
 def test_every_cell_and_row_sets_what_there_is() -> None:

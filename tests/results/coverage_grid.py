@@ -1,6 +1,6 @@
-"""Figures of simulated runs for the test of coverage: what is drawn, not how it is judged.
+"""Metrics of simulated runs for the test of coverage: what is drawn, not how it is judged.
 
-A run's figure is a function of a random number between 0 and 1, so that the runs of two groups can
+A run's metric is a function of a random number between 0 and 1, so that the runs of two groups can
 share as much chance as a test wants (a Gaussian copula). The shares are beta-binomial, because the
 queries of one run are correlated: they meet the same full queue.
 """
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 Numbers: TypeAlias = NDArray[np.float64]
 Draw: TypeAlias = Callable[[Numbers], Numbers]
-"""Makes figures of runs from numbers that are uniform between 0 and 1."""
+"""Makes metrics of runs from numbers that are uniform between 0 and 1."""
 
 _GRID = np.linspace(-6.0, 6.0, 4001)
 _PHI = np.array([NormalDist().cdf(x) for x in _GRID])
@@ -64,7 +64,7 @@ def pairs(rng: np.random.Generator, repeats: int, seeds: int, correlation: float
 def drawn(
     rng: np.random.Generator, draws: tuple[Draw, Draw], repeats: int, sizes: tuple[int, int]
 ) -> list[Numbers]:
-    """Figures of two independent groups of runs."""
+    """Metrics of two independent groups of runs."""
     return [draw(rng.random((repeats, n))) for draw, n in zip(draws, sizes, strict=True)]
 
 

@@ -177,7 +177,7 @@ def test_a_difference_that_no_table_shows_is_called_small(
     assert shown.sentence(1, groups).endswith(f"; significant with 10 paired seeds{small}")
 
 
-def test_every_figure_has_a_verdict_in_words() -> None:
+def test_every_metric_has_a_verdict_in_words() -> None:
     found = compare([one(kind, seed) for kind in ("bfifo", "red") for seed in (1, 2, 3)])
     backlog = row(found.rows, f"queues.{LINK}.run.backlog_mean_bytes")
     change = backlog.differences[1]
@@ -215,7 +215,7 @@ def test_what_goes_both_ways_is_no_difference() -> None:
     assert any(all(part in text for part in words) for text in found.sentences)
 
 
-def test_a_comparison_can_be_of_some_figures() -> None:
+def test_a_comparison_can_be_of_some_metrics() -> None:
     found = compare([one("bfifo"), one("red")])
     chosen = found.only([f"queues.{LINK}.run.drops_total_per_s", "first_attempt_percent"])
     # In the order in which they were named, and these lead.
@@ -265,18 +265,18 @@ def test_between_backends_neither_way_is_better() -> None:
         assert "worse" not in each.sentence(1, found.groups)
 
 
-def test_figures_say_which_direction_is_better() -> None:
-    kinds = {name: {f.key: f for f in record.figures} for name, record in records().items()}
-    for figures in kinds.values():
-        for figure in figures.values():
-            if figure.unit in ("ms", "s", "us"):
-                assert figure.better == "lower", figure
-            if figure.key.startswith("goodput"):
-                assert figure.better == "higher", figure
+def test_metrics_say_which_direction_is_better() -> None:
+    kinds = {name: {f.key: f for f in record.metrics} for name, record in records().items()}
+    for metrics in kinds.values():
+        for metric in metrics.values():
+            if metric.unit in ("ms", "s", "us"):
+                assert metric.better == "lower", metric
+            if metric.key.startswith("goodput"):
+                assert metric.better == "higher", metric
     assert kinds["voip"]["mos_p5"].better == "higher"
     assert kinds["pings"]["lost_percent"].better == "lower"
     # For the sender of a flood, it is better if more packets arrive.
-    assert not any(figure.better for figure in kinds["floods"].values())
+    assert not any(metric.better for metric in kinds["floods"].values())
     rows = {row.key: row.better for row in compare([one("bfifo"), one("red")]).rows}
     assert rows["dns.response_p99_ms"] == rows["dns.rtt_median_ms"] == "lower"
     assert rows["dns.first_attempt_percent"] == rows["flows.goodput_mbit_per_s"] == "higher"
@@ -456,7 +456,7 @@ def test_seeds_that_all_give_the_same_give_no_interval() -> None:
 
 @pytest.mark.parametrize("seeds", [(1, 2, 3), (4, 5, 6)])
 @pytest.mark.parametrize(
-    ("figure", "before", "after"),
+    ("metric", "before", "after"),
     [
         ("drops_total_per_s", (80.0, 100.0, 120.0), (5.0, 5.0, 5.5)),
         ("loss_percent", (0.5, 1.0, 3.0), (0.0, 0.0, 0.5)),
@@ -464,10 +464,10 @@ def test_seeds_that_all_give_the_same_give_no_interval() -> None:
     ],
 )
 def test_nothing_falls_by_more_than_all_of_it(
-    seeds: tuple[int, ...], figure: str, before: tuple[float, ...], after: tuple[float, ...]
+    seeds: tuple[int, ...], metric: str, before: tuple[float, ...], after: tuple[float, ...]
 ) -> None:
     def giving(run: Run, value: float) -> Run:
-        queue = {"run": {**run.summary["queues"][LINK]["run"], figure: value}}
+        queue = {"run": {**run.summary["queues"][LINK]["run"], metric: value}}
         made = copy(run)
         vars(made)["summary"] = {**run.summary, "queues": {LINK: queue}}
         return made
@@ -475,14 +475,14 @@ def test_nothing_falls_by_more_than_all_of_it(
     first = [giving(one("bfifo", n), value) for n, value in zip((1, 2, 3), before, strict=True)]
     other = [giving(one("red", n), value) for n, value in zip(seeds, after, strict=True)]
     comparison = compare([*first, *other])
-    change = row(comparison.rows, f"queues.{LINK}.run.{figure}").differences[1]
+    change = row(comparison.rows, f"queues.{LINK}.run.{metric}").differences[1]
     assert change is not None
     assert change.low is not None and change.high is not None
     assert change.relative is not None
     assert change.relative_low is not None and change.relative_high is not None
     assert -1.0 - 1e-9 <= change.relative_low < change.relative < change.relative_high
     assert (change.relative_high < 0.0) == (change.high < 0.0)
-    if figure.endswith("percent"):
+    if metric.endswith("percent"):
         assert -100.0 <= change.low < change.high <= 100.0
     (drawn,) = [
         each

@@ -35,7 +35,7 @@ FOUND = 0.8
 """The least share of the differences that an exact test finds."""
 FEW, MANY = (int(os.environ.get("COVERAGE", "1")) * n for n in (100, 600))
 
-FIGURES: dict[str, tuple[Draw, tuple[float, float]]] = {
+METRICS: dict[str, tuple[Draw, tuple[float, float]]] = {
     **{
         f"{100 * rate:g} % of {queries}, correlation {within}": (
             share(rate, queries, within),
@@ -64,19 +64,19 @@ Judge = Callable[[Numbers, Numbers, tuple[float, float]], bool]
 
 def group(values: Numbers, first_seed: int) -> Side:
     runs = tuple(
-        cast(Sample, SimpleNamespace(seed=first_seed + n, summary={"figure": value, "seed": n}))
+        cast(Sample, SimpleNamespace(seed=first_seed + n, summary={"metric": value, "seed": n}))
         for n, value in enumerate(values)
     )
     return Side(Group("one", runs), values.tolist())
 
 
 def compared(first: Numbers, second: Numbers, bounds: tuple[float, float]) -> bool:
-    found = difference("figure", bounds, group(first, 0), group(second, 100))
+    found = difference("metric", bounds, group(first, 0), group(second, 100))
     return found is not None and found.is_significant
 
 
 def compared_by_seed(first: Numbers, second: Numbers, bounds: tuple[float, float]) -> bool:
-    found = difference("figure", bounds, group(first, 0), group(second, 0))
+    found = difference("metric", bounds, group(first, 0), group(second, 0))
     return found is not None and found.is_significant
 
 
@@ -103,14 +103,14 @@ def claimed(first: Numbers, second: Numbers, _: tuple[float, float]) -> bool:
 
 def studied(first: Numbers, second: Numbers, bounds: tuple[float, float]) -> bool:
     """Whether the study's interval of two cells excludes zero."""
-    figure = "within_1s_percent" if bounds[1] == 100.0 else "response_p50_ms"
+    metric = "within_1s_percent" if bounds[1] == 100.0 else "response_p50_ms"
     rows = [
         {**dict.fromkeys(pooled.FACTORS, "x"), "transport": name, "seed": seed, "queries": 1000}
-        | {figure: value}
+        | {metric: value}
         for name, values in (("a", first), ("b", second))
         for seed, value in enumerate(values.tolist())
     ]
-    found = pooled.difference(pl.DataFrame(rows), figure, {"transport": "a"}, {"transport": "b"})
+    found = pooled.difference(pl.DataFrame(rows), metric, {"transport": "a"}, {"transport": "b"})
     return found is not None and (found.low > 0.0 or found.high < 0.0)
 
 
@@ -133,12 +133,12 @@ def too_high(
     return found
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("sizes", [(2, 2), (3, 3), (5, 5), (12, 12), (3, 20), (20, 5)])
 def test_chance_between_groups_of_other_seeds_looks_like_chance(
-    figure: str, sizes: tuple[int, int]
+    metric: str, sizes: tuple[int, int]
 ) -> None:
-    make, bounds = FIGURES[figure]
+    make, bounds = METRICS[metric]
 
     def groups(rng: np.random.Generator, n: int) -> list[Numbers]:
         return drawn(rng, (make, make), n, sizes)
@@ -149,13 +149,13 @@ def test_chance_between_groups_of_other_seeds_looks_like_chance(
         assert too_high(groups, apart, bounds) <= MOST
 
 
-@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("seeds", [2, 3, 5, 12])
 @pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.9])
 def test_chance_between_paired_seeds_looks_like_chance(
-    figure: str, seeds: int, correlation: float
+    metric: str, seeds: int, correlation: float
 ) -> None:
-    make, bounds = FIGURES[figure]
+    make, bounds = METRICS[metric]
 
     def groups(rng: np.random.Generator, n: int) -> list[Numbers]:
         return [make(u) for u in pairs(rng, n, seeds, correlation)]
@@ -164,10 +164,10 @@ def test_chance_between_paired_seeds_looks_like_chance(
     assert too_high(groups, claimed, bounds) <= MOST
 
 
-@pytest.mark.parametrize("figure", list(FIGURES)[1::3])
+@pytest.mark.parametrize("metric", list(METRICS)[1::3])
 @pytest.mark.parametrize("correlation", [0.0, 0.9])
-def test_chance_in_the_study_looks_like_chance(figure: str, correlation: float) -> None:
-    make, bounds = FIGURES[figure]
+def test_chance_in_the_study_looks_like_chance(metric: str, correlation: float) -> None:
+    make, bounds = METRICS[metric]
 
     def groups(rng: np.random.Generator, n: int) -> list[Numbers]:
         return [make(u) for u in pairs(rng, n, 5, correlation)]

@@ -1,4 +1,4 @@
-"""Which figures of a summary people are shown, and which come first."""
+"""Which metrics of a summary people are shown, and which come first."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_dns_phase_is_shown_where_it_differs() -> None:
     assert telling(values, []) == shown
 
 
-def test_three_figures_lead() -> None:
+def test_three_metrics_lead() -> None:
     run = synthetic_run(duration_s=60.0, workers=5)
     keys = {metric.key: [metric.value] for metric in metrics(run.summary)}
     assert leading(keys, [run.summary]) == [
@@ -114,7 +114,7 @@ def test_goodput_of_each_way_leads(both_ways: Run) -> None:
 
 
 def _pages(**load_s: float) -> dict[str, dict[str, object]]:
-    """The figures of pages of several groups, which differ only in their load times."""
+    """The metrics of pages of several groups, which differ only in their load times."""
     groups = {name: {"load_p50_s": value, "loads": 10} for name, value in load_s.items()}
     pooled = sorted(load_s.values())[-1]
     return {"pages": {"load_p50_s": pooled, "loads": 10 * len(groups), "groups": groups}}
@@ -128,10 +128,10 @@ def test_each_group_leads_instead_of_all_together() -> None:
         "pages.groups.near.load_p50_s",
         "pages.groups.far.load_p50_s",
     ]
-    # Five groups are more than three figures, and none is left out.
+    # Five groups are more than three metrics, and none is left out.
     many = _pages(**{f"g{number}": 1.0 for number in range(5)})
     assert len(leading({metric.key: [1.0] for metric in metrics(many)}, [many])) == 5
-    # Runs with other groups have only the figure of all together in common.
+    # Runs with other groups have only the metric of all together in common.
     others = _pages(near=1.0, moon=3.0)
     assert leading(values, [summary, others]) == ["pages.load_p50_s"]
     assert "pages.load_p50_s" in telling(values, [summary, others])

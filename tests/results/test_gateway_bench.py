@@ -1,4 +1,4 @@
-"""The gateway bench's folder and figures."""
+"""The gateway bench's folder and metrics."""
 
 from __future__ import annotations
 
@@ -108,10 +108,10 @@ def test_medians_over_rounds_are_compared_with_udp() -> None:
         interval("bind", "tcp", 500.0, number, server_s=server_s)
         for number, server_s in ((1, 0.15), (2, 0.10), (3, 9.0))
     ]
-    figures = bench(*rows).summary["bind"]
-    assert figures["tcp"]["us_per_query_500qps"] == 40.0
-    assert figures["tcp"]["over_udp_500qps"] == 1.0
-    assert "over_udp_500qps" not in figures["udp"]
+    metrics = bench(*rows).summary["bind"]
+    assert metrics["tcp"]["us_per_query_500qps"] == 40.0
+    assert metrics["tcp"]["over_udp_500qps"] == 1.0
+    assert "over_udp_500qps" not in metrics["udp"]
 
 
 def test_arms_are_compared_within_a_round() -> None:
@@ -128,28 +128,28 @@ def test_arms_are_compared_within_a_round() -> None:
     assert made.ratios("nsd", "gateway", "udp", 500.0) == pytest.approx([2.0, 2.0, 4.0])
     # Round 3 has no TCP to compare with.
     assert made.ratios("nsd", "gateway", "tcp", 500.0) == pytest.approx([0.5, 0.5])
-    figures = made.summary["nsd"]
-    assert figures["gateway"]["over_udp_500qps"] == 1.0
-    assert figures["gateway"]["of_tcp_500qps"] == 0.5
-    assert "of_tcp_500qps" not in figures["tcp"]
+    metrics = made.summary["nsd"]
+    assert metrics["gateway"]["over_udp_500qps"] == 1.0
+    assert metrics["gateway"]["of_tcp_500qps"] == 0.5
+    assert "of_tcp_500qps" not in metrics["tcp"]
 
 
 def test_knots_xdp_mode_is_compared_with_its_own_udp() -> None:
-    figures = bench(
+    metrics = bench(
         interval("knot", "udp", 500.0, 1, server_s=1.0),
         interval("knot", "xdp-udp", 500.0, 1),
         interval("knot", "xdp-tcp", 500.0, 1, server_s=0.1),
     ).summary["knot"]
-    assert figures["xdp-tcp"]["over_udp_500qps"] == 0.5
+    assert metrics["xdp-tcp"]["over_udp_500qps"] == 0.5
 
 
 def test_the_most_that_was_answered_a_second_says_whose_limit_it_is() -> None:
     busy = interval("nsd", "tcp", 20_000.0, 1, answered_in_time=80_000, server_s=9.8)
     idle = interval("nsd", "gateway", 20_000.0, 1, answered_in_time=150_000, server_s=3.0)
     slow = interval("nsd", "tcp", 500.0, 1)
-    figures = bench(busy, idle, slow).summary["nsd"]
-    assert (figures["tcp"]["most_per_s"], figures["tcp"]["at_least"]) == (8000.0, False)
-    assert (figures["gateway"]["most_per_s"], figures["gateway"]["at_least"]) == (15_000.0, True)
+    metrics = bench(busy, idle, slow).summary["nsd"]
+    assert (metrics["tcp"]["most_per_s"], metrics["tcp"]["at_least"]) == (8000.0, False)
+    assert (metrics["gateway"]["most_per_s"], metrics["gateway"]["at_least"]) == (15_000.0, True)
 
 
 def test_an_interval_without_answers_counts_for_no_query() -> None:

@@ -18,7 +18,7 @@ from narrows.results.jump import is_at_jump, jumps, jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metrics import metrics, value_text
 from narrows.results.summarise import jain, summarise
-from narrows.results.sweep_table import figures
+from narrows.results.sweep_table import by_path
 from narrows.results.text import TextTable, shown_metrics
 
 
@@ -181,7 +181,7 @@ def _two_groups_of_bursts() -> Run:
     return replace(run, tables={**tables, "flows": flows, "bursts": bursts})
 
 
-def test_groups_of_bursts_have_figures_by_the_connection_s_group() -> None:
+def test_groups_of_bursts_have_metrics_by_the_connection_s_group() -> None:
     bursts = _two_groups_of_bursts().summary["bursts"]
     assert (bursts["bursts"], bursts["completion_p50_s"]) == (5, 1.0)
     near, far = bursts["groups"]["near"], bursts["groups"]["far"]
@@ -191,7 +191,7 @@ def test_groups_of_bursts_have_figures_by_the_connection_s_group() -> None:
     assert near.keys() == bursts.keys() - {"groups"}
 
 
-def test_groups_are_shown_instead_of_a_figure_that_pools_them() -> None:
+def test_groups_are_shown_instead_of_a_metric_that_pools_them() -> None:
     run = _two_groups_of_bursts()
     shown = [metric.key for metric in shown_metrics(run)]
     assert "bursts.groups.near.completion_p50_s" in shown
@@ -206,7 +206,7 @@ def test_groups_are_shown_instead_of_a_figure_that_pools_them() -> None:
     )
 
 
-def test_several_groups_have_their_own_figures(run: Run) -> None:
+def test_several_groups_have_their_own_metrics(run: Run) -> None:
     half = pl.when(pl.col("worker") < 10).then(pl.lit("few")).otherwise(pl.lit("many"))
     tables = {**run.tables, "queries": run.queries.with_columns(group=half)}
     found = summarise(tables, run.end_s)
@@ -225,10 +225,10 @@ def test_groups_have_the_order_of_the_scenario(run: Run) -> None:
 
 
 @pytest.mark.parametrize("of", ["dns and tcp", "bursts in two groups"])
-def test_every_figure_of_a_summary_has_words(run: Run, of: str) -> None:
+def test_every_metric_of_a_summary_has_words(run: Run, of: str) -> None:
     summary = run.summary if of == "dns and tcp" else _two_groups_of_bursts().summary
     named = {metric.key: metric for metric in metrics(summary, each_group=True, details=True)}
-    columns = figures(summary)
+    columns = by_path(summary)
     assert [key for key in columns if key not in named] == []
     assert all(columns[key] * each.scale == each.value for key, each in named.items())
 
@@ -263,7 +263,7 @@ def test_a_percentile_at_the_jump_is_flagged(without_retry: int, told: bool) -> 
 
 
 def of_dns(queries: int, without_retry: int) -> dict[str, Any]:
-    """DNS figures where all queries are answered."""
+    """DNS metrics where all queries are answered."""
     share = 100.0 * without_retry / queries
     return {"queries": queries, "unanswered": 0, "without_retry_percent": share}
 
@@ -290,7 +290,7 @@ def test_only_percentiles_at_the_jump_are_left_to_chance() -> None:
     assert is_at_jump({"dns": of_dns(2000, 1950), "dns_groups": groups}, "response_p95_ms")
 
 
-def test_the_jump_is_said_of_figures_that_are_shown_and_once_of_all_groups() -> None:
+def test_the_jump_is_said_of_metrics_that_are_shown_and_once_of_all_groups() -> None:
     named = [(name, [{"dns": of_dns(1000, 988)}] * 3) for name in ("fifo", "red", "pie", "sfq")]
     assert jumps_of(named, ["dns.response_p95_ms"], "all groups") == []
     shown = ["dns.response_p99_ms", "dns.response_median_ms"]
@@ -350,7 +350,7 @@ def test_a_summary_is_taken_from_the_folder(run: Run, tmp_path: Any) -> None:
     assert Run.load(tmp_path / "a").summary == run.summary
 
 
-def test_a_notebook_shows_a_run_and_its_figures(run: Run) -> None:
+def test_a_notebook_shows_a_run_and_its_plots(run: Run) -> None:
     assert repr(run).startswith(f"<Run {run.name}, seed {run.seed}: complete, ")
     assert len(repr(run)) < 120
     html = run._repr_html_()
@@ -458,7 +458,7 @@ def test_times_say_what_they_leave_out() -> None:
     assert "only 7 of 8 loads" in left_out([found, whole])[0]
 
 
-def test_a_calls_directions_have_figures_of_their_own() -> None:
+def test_a_calls_directions_have_metrics_of_their_own() -> None:
     tables = dict(synthetic_run(duration_s=10.0, workers=1).tables)
     table = records()["voip"].table
     empty = dict.fromkeys(table.schema.names())

@@ -115,10 +115,10 @@ COUNTS = [
 
 
 def value(found: Run, path: str) -> Any:
-    figure: Any = found.summary
+    metric: Any = found.summary
     for key in path.split("/") if "/" in path else path.split("."):
-        figure = (figure or {}).get(key)
-    return figure or 0
+        metric = (metric or {}).get(key)
+    return metric or 0
 
 
 @pytest.mark.parametrize("path", COUNTS)
@@ -151,13 +151,13 @@ def test_goodput_covers_the_time_in_which_a_group_was_open(
     """The rate in each window times its length is what arrived; the lengths are the window's."""
     received = 0.0
     for part in parts:
-        figures_of = part.summary["flows"]["groups"].get(group)
-        if figures_of is None:
+        metrics_of = part.summary["flows"]["groups"].get(group)
+        if metrics_of is None:
             continue
-        window = figures_of["window"]
+        window = metrics_of["window"]
         declared = part.summary["window"]
         assert declared["start_s"] <= window["start_s"] < window["end_s"] <= declared["end_s"]
-        received += figures_of["goodput_mbit_per_s"] * window["length_s"]
+        received += metrics_of["goodput_mbit_per_s"] * window["length_s"]
     rows = whole.flows.filter(whole.flows["group"] == group)
     assert received * 1e6 / 8.0 == pytest.approx(rows["bytes_received"].sum(), rel=1e-6)
 
@@ -201,7 +201,7 @@ def test_tables_hold_the_whole_run(whole: Run, parts: list[Run]) -> None:
 
 def test_people_see_the_window(parts: list[Run], tmp_path: Path) -> None:
     text = str(summary_table(parts[1]))
-    assert "30 s simulated" in text and "figures from 10 to 17.3 s" in text
+    assert "30 s simulated" in text and "metrics from 10 to 17.3 s" in text
     assert "queue wan.forward, declared window" in text
     axes = plots.backlog(parts[1], "wan.forward").axes[0]
     names = {getattr(line, "name", "") for line in axes.lines}
@@ -223,7 +223,7 @@ def test_a_comparison_names_different_windows(whole: Run, parts: list[Run]) -> N
     assert not warnings(whole, whole) and not warnings(parts[1], parts[1])
 
 
-def test_a_window_that_the_run_never_reached_has_no_figures() -> None:
+def test_a_window_that_the_run_never_reached_has_no_metrics() -> None:
     scenario = WHOLE.with_({"event_limit": 5_000, "measure.from": "20 s"})
     found = run(scenario)
     assert found.end_s < 20.0

@@ -52,7 +52,7 @@ def test_ctrl_c_leaves_a_partial_run_that_can_be_read(scenario_file: Path, tmp_p
         os.close(terminal)
     assert process.returncode == 130, said
     assert b"Traceback" not in said
-    # The bar is on stderr; stdout has the figures of what was run.
+    # The bar is on stderr; stdout has the metrics of what was run.
     assert b"queries per second" in printed
     assert b"%\x1b" not in printed
     partial = Run.load(saved)

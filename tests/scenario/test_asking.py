@@ -247,7 +247,7 @@ def test_what_cannot_be_meant_is_refused_in_one_line(table: dict[str, Any], word
     assert "\n" not in str(error.value)
 
 
-def test_rounds_and_pages_are_rows_with_figures() -> None:
+def test_rounds_and_pages_are_rows_with_metrics() -> None:
     values = with_change("traffic/0", {**INCAST, "rounds": 5})
     values["traffic"].append({**PAGE, "loads": 3})
     result = run(Scenario.from_dict(values), seed=1)

@@ -46,7 +46,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
     return study, folder
 
 
-def figure(study: Study, name: str, **at: str) -> float:
+def metric(study: Study, name: str, **at: str) -> float:
     where = {"path": "clean", "round_trip": "20ms", "reply": "100B", **at}
     (value,) = study.cells.filter(**where).get_column(name).to_list()
     return float(value)
@@ -57,7 +57,7 @@ def test_handshakes_cost_the_round_trips_that_they_have(few: tuple[Study, Path])
     assert study.status == "complete"
     for round_trip, trip_ms in (("20ms", 20.0), ("50ms", 50.0)):
         for name, trips in (("udp", 1), ("tcp-new", 2), ("tcp-kept", 1), ("tcp-stateless", 2)):
-            found = figure(study, "response_p50_ms", transport=name, round_trip=round_trip)
+            found = metric(study, "response_p50_ms", transport=name, round_trip=round_trip)
             # Half a millisecond of service, and packets' transmission.
             assert trips * trip_ms < found < trips * trip_ms + 2.0
 
@@ -66,19 +66,19 @@ def test_connections_at_the_server_obey_littles_law(few: tuple[Study, Path]) -> 
     study, _ = few
     # 100 clients pause for 2 s and then have a connection open for the second of two round trips.
     expected = 100 * 0.0207 / (2.0 + 2 * 0.0207)
-    found = figure(study, "connections", transport="tcp-new")
+    found = metric(study, "connections", transport="tcp-new")
     assert found == pytest.approx(expected, rel=0.12)
-    assert figure(study, "connections", transport="udp") == 0.0
+    assert metric(study, "connections", transport="udp") == 0.0
     # Clients ask every two seconds, and servers wait for ten: e^-5 of the pauses are longer.
-    assert figure(study, "connections", transport="tcp-kept") == pytest.approx(100.0, rel=0.02)
-    assert figure(study, "connections", transport="tcp-stateless") == 0.0
+    assert metric(study, "connections", transport="tcp-kept") == pytest.approx(100.0, rel=0.02)
+    assert metric(study, "connections", transport="tcp-stateless") == 0.0
 
 
 def test_paths_drop_what_their_names_say(few: tuple[Study, Path]) -> None:
     study, _ = few
 
     def lost(transport: str, path: str, reply: str) -> float:
-        return figure(study, "failed_percent", transport=transport, path=path, reply=reply)
+        return metric(study, "failed_percent", transport=transport, path=path, reply=reply)
 
     assert lost("udp", "fragments", "1232B") == 0.0
     assert lost("udp", "fragments", "3000B") == 100.0
@@ -86,11 +86,11 @@ def test_paths_drop_what_their_names_say(few: tuple[Study, Path]) -> None:
     assert lost("udp-tcp", "512", "1232B") == lost("tcp-new", "512", "1232B") == 0.0
     # 3000 bytes are more than the client takes over UDP, so it gets a truncated reply at once.
     assert (
-        figure(study, "within_1s_percent", transport="udp-tcp", path="fragments", reply="3000B")
+        metric(study, "within_1s_percent", transport="udp-tcp", path="fragments", reply="3000B")
         == 100.0
     )
     # Nothing comes, so it waits for 1 and 2 s first.
-    assert figure(study, "response_p50_ms", transport="udp-tcp", path="512", reply="1232B") > 3000
+    assert metric(study, "response_p50_ms", transport="udp-tcp", path="512", reply="1232B") > 3000
 
 
 def test_the_servers_time_is_what_the_bench_measured(few: tuple[Study, Path]) -> None:
@@ -98,14 +98,14 @@ def test_the_servers_time_is_what_the_bench_measured(few: tuple[Study, Path]) ->
     told = GatewayBench.load(BENCH).summary
     for server in ("bind", "nsd", "knot"):
         for name, arm in (("udp", "udp"), ("tcp-new", "tcp"), ("tcp-stateless", "gateway")):
-            found = figure(study, f"cpu_{server}_us", transport=name)
+            found = metric(study, f"cpu_{server}_us", transport=name)
             # Every query is answered at once.
             assert found == pytest.approx(told[server][arm]["us_per_query_5000qps"], rel=1e-3)
     kept = study.cells.filter(transport="tcp-kept").get_column("cpu_bind_us")
     assert kept.null_count() == kept.len()
 
 
-def test_the_folder_holds_report_figures_and_tables(few: tuple[Study, Path]) -> None:
+def test_the_folder_holds_report_plots_and_tables(few: tuple[Study, Path]) -> None:
     study, folder = few
     document = json.loads((folder / "study.json").read_text())
     assert len(document["cells"]) == study.cells.height == 5 * (1 + 1 + 2 + 4)

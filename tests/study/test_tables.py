@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 PLANE = {"path": "clean", "round_trip": "20ms", "reply": "100B", "neighbours": "arp"}
 
 
-def runs(shares: dict[str, dict[str, float]], **figures: float) -> pl.DataFrame:
+def runs(shares: dict[str, dict[str, float]], **metrics: float) -> pl.DataFrame:
     """Runs of three seeds, from the share answered within a second by queue and transport."""
     rows = [
         {
@@ -45,7 +45,7 @@ def runs(shares: dict[str, dict[str, float]], **figures: float) -> pl.DataFrame:
             "cpu_bind_us": None,
             "cpu_nsd_us": None,
             "cpu_knot_us": None,
-            **figures,
+            **metrics,
         }
         for (queue, cells), seed in product(shares.items(), (1, 2, 3))
         for transport, share in cells.items()
@@ -193,7 +193,7 @@ def test_intervals_stay_within_what_is_possible() -> None:
     assert 0.0 <= outages.low < 5.0 / 3.0 < outages.high
 
 
-def test_figures_are_written_as_they_are_rounded() -> None:
+def test_metrics_are_written_as_they_are_rounded() -> None:
     assert bare(Interval(99.96, 99.94, 99.99, 3)) == "100.0 (99.9 to 100.0)"
     assert bare(Interval(99.98, 99.97, 99.99, 3)) == "100.0"
     assert signed(Interval(-0.04, -0.5, 0.4, 3)) == "0.0 (-0.5 to +0.4)"

@@ -85,20 +85,20 @@ def test_sweeps_are_compared_combination_by_combination(folder: Path) -> None:
     assert "<h2>connections 4</h2>" in page
 
 
-def test_figures_are_listed_as_of_a_sweep(folder: Path) -> None:
+def test_metrics_are_listed_as_of_a_sweep(folder: Path) -> None:
     of_sweep = narrows(folder, "sweep", "plot", "fast", "--metric", "?").stdout
     for names in (("fast", "slow"), ("fast",)):
         done = narrows(folder, "compare", *names, "--metric", "?")
         assert (done.returncode, done.stderr) == (0, "")
         title, *lines = done.stdout.splitlines()
-        assert title.endswith(": figures")
+        assert title.endswith(": metrics")
         named = [line.split() for line in lines]
-        assert ["figure", "in", "words", "unit"] in named
+        assert ["metric", "in", "words", "unit"] in named
         (line,) = [line for line in lines if line.startswith("flows.srtt_median_ms ")]
         assert " ".join(line.split()) in " ".join(of_sweep.split())
     both = narrows(folder, "compare", "fast", "slow", "--metric", "srtt_median_ms", "--metric", "?")
-    assert "smoothed round-trip time" in both.stdout.partition(": figures")[0]
-    assert "flows.timeouts" in both.stdout.partition(": figures")[2]
+    assert "smoothed round-trip time" in both.stdout.partition(": metrics")[0]
+    assert "flows.timeouts" in both.stdout.partition(": metrics")[2]
     wrong = narrows(folder, "compare", "fast", "slow", "--metric", "nothing")
     assert (wrong.returncode, wrong.stderr.count("\n")) == (2, 1)
     assert wrong.stderr.endswith('; --metric "?" lists all\n')

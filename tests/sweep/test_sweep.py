@@ -280,7 +280,7 @@ def test_bad_input_is_one_line_and_code_2(small_file: Path, tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     "vary",
-    # Other queues may have other figures.
+    # Other queues may have other metrics.
     ["traffic.connections=1,2,3", 'queue={kind="pfifo", limit=9},{kind="codel"}'],
 )
 def test_wrong_metrics_are_all_named_before_a_sweep_starts(
@@ -288,7 +288,7 @@ def test_wrong_metrics_are_all_named_before_a_sweep_starts(
 ) -> None:
     told = ("sweep", str(small_file), "--vary", vary, "--seeds", "4", "--workers", "1", "-q")
     wrong = ("--metric", "completion_meen_s", "--metric", "loss_percent", "--metric", "goodputt")
-    # Figures that other scenarios have: there is neither DNS nor a second group here.
+    # Metrics that other scenarios have: there is neither DNS nor a second group here.
     wrong += ("--metric", "response_p95_ms", "--metric", "bursts.groups.far.completion_mean_s")
     done = narrows(*told, *wrong, cwd=tmp_path)
     # A line for each wrong name; the hint for all is in the last line.
@@ -305,7 +305,7 @@ def test_wrong_metrics_are_all_named_before_a_sweep_starts(
     assert Sweep.load(tmp_path / "s").complete
 
 
-def test_figures_are_listed_without_a_sweep(small_file: Path, tmp_path: Path) -> None:
+def test_metrics_are_listed_without_a_sweep(small_file: Path, tmp_path: Path) -> None:
     dns = '[[dns]]\nname = "home"\nclient = "client"\nserver = "server"\n'
     # The run is longer than its preview, and queries do not begin with the first event.
     text = small_file.read_text(encoding="utf-8").replace('"2 s"', '"10000 s"')
@@ -315,7 +315,7 @@ def test_figures_are_listed_without_a_sweep(small_file: Path, tmp_path: Path) ->
     done = narrows("sweep", str(small_file), "--metric", "?", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     title, *lines = done.stdout.splitlines()
-    assert title == "small: figures"
+    assert title == "small: metrics"
     listed = {line.split()[0] for line in lines if line.strip()}
     assert {
         "bursts.completion_p99_s",
@@ -368,7 +368,7 @@ def test_a_full_disk_is_one_line_and_keeps_what_there_is(
 
 
 def lengths(run: Run) -> dict[str, dict[str, float]]:
-    """A section of figures for `sweep`'s `measure`."""
+    """A section of metrics for `sweep`'s `measure`."""
     return {"mine": {"end_s": run.end_s}}
 
 

@@ -1,4 +1,4 @@
-"""Which figures a sweep may have, from its scenario and some of its runs."""
+"""Which metrics a sweep may have, from its scenario and some of its runs."""
 
 import pytest
 

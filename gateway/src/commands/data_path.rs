@@ -21,7 +21,7 @@ pub(crate) trait DataPath {
     fn is_over(&self) -> bool {
         false
     }
-    /// Returns the figures for the metrics.
+    /// Returns the numbers for the metrics.
     fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure>;
     /// Called about once a second: keys, clocks, expired entries.
     fn tick(&mut self, config: &Config) -> Result<(), Failure>;

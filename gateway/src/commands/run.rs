@@ -40,7 +40,7 @@ pub(crate) fn run(config: &Config, source: &Source) -> Result<(), Failure> {
     let mut path = start(config, secret)?;
     // Before any thread, because each thread has its own privileges.
     privileges::drop_all().map_err(Failure::fault)?;
-    // With figures of its own from the first scrape on, because the first tick may take seconds.
+    // With metrics of its own from the first scrape on, because the first tick may take seconds.
     let metrics = match listener {
         Some(listener) => {
             let first = path.snapshot(config)?;

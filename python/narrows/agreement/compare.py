@@ -1,6 +1,6 @@
-"""Defines agreement: figures of a run on both sides, their difference, and its bound.
+"""Defines agreement: metrics of a run on both sides, their difference, and its bound.
 
-Each figure is a mean over seeds, of the kernel and of the simulator. Two runs of the same scenario
+Each metric is a mean over seeds, of the kernel and of the simulator. Two runs of the same scenario
 differ by chance. `Comparison.chance` says how far a perfect simulator would be off: it follows from
 how much the kernel's own runs differ from each other, in pairs. Where chance alone comes close to a
 bound, 1.5 times its mean over the draws takes the bound's place.
@@ -42,20 +42,20 @@ Summary = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Metric:
-    """A figure of a run in which the kernel and the simulator must agree."""
+    """A metric of a run in which the kernel and the simulator must agree."""
 
     name: str
     unit: str
     read: Callable[[Summary], float | None]
     bound: float
     """The largest mean absolute difference that counts as agreement: points, or a share of the
-    kernel's figure."""
+    kernel's metric."""
     relative: bool
     floor: float = 0.0
-    """If the kernel's figure is smaller than this, the difference is a share of this instead."""
+    """If the kernel's metric is smaller than this, the difference is a share of this instead."""
 
     def difference(self, kernel: float, sim: float) -> float:
-        """How far the simulator is off, signed: in points, or in per cent of the kernel's figure.
+        """How far the simulator is off, signed: in points, or in per cent of the kernel's metric.
 
         Examples:
             >>> drops = METRICS[2]
@@ -101,7 +101,7 @@ METRICS = (
 set before any of them; the sets up to seed 1003 had wider ones."""
 
 
-def figures(run: Run) -> dict[str, float]:
+def metrics(run: Run) -> dict[str, float]:
     """The metrics that a run has, by name."""
     found = {metric.name: metric.read(run.summary) for metric in METRICS}
     return {name: value for name, value in found.items() if value is not None}
@@ -136,8 +136,8 @@ def compared(
         number,
         name,
         what,
-        tuple(figures(run) for run in kernel),
-        tuple(figures(run) for run in sim),
+        tuple(metrics(run) for run in kernel),
+        tuple(metrics(run) for run in sim),
         left_out,
         next(filter(None, jumps), ""),
         tuple(goodputs(run) for run in kernel),

@@ -46,7 +46,7 @@ DURATION_S = 80.0
 and by more than two points in six of 60 draws. With 80 s, they differ by 0.41 points on average,
 and by more than two in three or four draws."""
 SETTLED_S = 12.0
-"""When DNS starts, and with it the figures."""
+"""When DNS starts; the metrics cover the time from then on."""
 
 QUEUES = ("bfifo", "pfifo", "red", "codel", "fq-codel", "pie", "sfq")
 MARKING = ("red", "codel", "fq-codel", "pie")

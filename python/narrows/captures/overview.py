@@ -27,7 +27,7 @@ _QUESTION = ("vantage", "target", "name", "qtype")
 
 
 def overview(exchanges: pl.DataFrame, connections: pl.DataFrame, tls: int) -> dict[str, Any]:
-    """Figures of a capture as JSON values; a figure that the tables lack is None or absent.
+    """Metrics of a capture as JSON values; a metric that the tables lack is None or absent.
 
     Args:
         exchanges: The queries.

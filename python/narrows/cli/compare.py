@@ -20,7 +20,7 @@ from narrows.cli.options import (
 )
 
 EXAMPLES = """\
-# Prints the figures of both and the difference from the first, with
+# Prints the metrics of both and the difference from the first, with
 # confidence intervals.
 narrows compare runs/dns-behind-fifo-1 runs/dns-behind-red-1
 
@@ -57,8 +57,8 @@ def command(
         list[str] | None,
         option(
             "NAME",
-            "Show only this figure, such as dns.first_attempt_percent or "
-            'loss_percent; may be repeated. "?" lists all figures.',
+            "Show only this metric, such as dns.first_attempt_percent or "
+            'loss_percent; may be repeated. "?" lists all metrics.',
         ),
     ] = None,
     against: Annotated[
@@ -74,7 +74,7 @@ def command(
     plots: Plots = None,
     quiet: Quiet = False,
 ) -> None:
-    """Compare runs or sweeps: figures, differences with intervals, and verdicts."""
+    """Compare runs or sweeps: metrics, differences with intervals, and verdicts."""
     from narrows.cli.compare_ratios import are_ratios, compare_ratios
     from narrows.results.compare_folders import compare_folders
     from narrows.results.metric_names import ALL
@@ -89,11 +89,11 @@ def command(
     found = compare_folders(runs, key_values("--against", against))
     asked = [name for name in metric or () if name != ALL]
     if metric and not asked and not json_output:
-        found.figures.print(sys.stdout)
+        found.metrics.print(sys.stdout)
         return
     with listing_metrics():
         shown = found.only(asked) if asked else found
-    shown.print(sys.stdout, all_figures=ALL in (metric or ()), as_json=json_output)
+    shown.print(sys.stdout, all_metrics=ALL in (metric or ()), as_json=json_output)
     if out is not None:
         from narrows.report import write_comparison
 

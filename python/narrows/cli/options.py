@@ -179,10 +179,10 @@ def address_family(number: int | None) -> int | None:
 
 @contextmanager
 def listing_metrics() -> Iterator[None]:
-    """Adds the way to list all figures to an error about a figure's name.
+    """Adds the way to list all metrics to an error about a metric's name.
 
     Raises:
-        UserError: A figure that `--metric` names does not exist.
+        UserError: A metric that `--metric` names does not exist.
     """
     from narrows.errors import together
     from narrows.results.metric_names import ALL, NoSuchMetric

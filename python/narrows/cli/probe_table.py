@@ -75,12 +75,12 @@ class _Board:
         for key in sorted(self.rows, key=lambda key: places[key[:2]]):
             (target, vantage, transport), rows = key, self.rows[key]
             cells = [target, *([vantage] if self.several else []), transport]
-            cells += self._figures((target, vantage, transport), rows, many=many, silent=silent)
+            cells += self._metrics((target, vantage, transport), rows, many=many, silent=silent)
             # Text, so that nothing in a name is taken for markup.
             table.add_row(*(Text(printable(cell)) for cell in cells))
         return table
 
-    def _figures(
+    def _metrics(
         self, key: Key, rows: list[Mapping[str, Any]], *, many: bool, silent: bool
     ) -> list[str]:
         answered = _answered(rows)
@@ -162,7 +162,7 @@ def print_measurement(measurement: Measurement, file: TextIO) -> None:
     console.print(board.table())
     console.print(LEGEND, style="dim", soft_wrap=True)
     found = measurement.findings.get("verdicts", [])
-    if any(verdict["figures"].get("ratio_after_truncated") for verdict in found):
+    if any(verdict.get("metrics", {}).get("ratio_after_truncated") for verdict in found):
         console.print(AFTER, style="dim", soft_wrap=True)
     for vantages, verdict in group_verdicts(measurement.findings.get("verdicts", [])):
         where = f" from {vantages}" if board.several else ""

@@ -41,7 +41,7 @@ early, run.json in its folder has "status": "partial".
 ELSEWHERE = {
     "--seeds": "a run has one seed; narrows sweep FILE --seeds 5 runs several, and keeps their "
     "folders with --keep-runs",
-    "--csv": "narrows sweep FILE --csv writes the figures as CSV; for a table of a run, "
+    "--csv": "narrows sweep FILE --csv writes the metrics as CSV; for a table of a run, "
     'Run.load(DIR).write_csv("queries", "queries.csv") in Python',
 }
 

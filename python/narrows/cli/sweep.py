@@ -37,7 +37,7 @@ narrows sweep scenarios/dns-behind-fifo.toml \\
 narrows sweep scenarios/dns-behind-red.toml --seeds 3 --variant red \\
     --variant red-ecn:queue.ecn=true,traffic.ecn_share=1.0
 
-# Draws a figure; see narrows sweep plot --help.
+# Draws a plot; see narrows sweep plot --help.
 narrows sweep plot runs/buffers --metric bursts.completion_mean_s \\
     --against queue.limit --by traffic.connections
 
@@ -99,15 +99,15 @@ def command(
         option("ADDRESS", "Run on a Dask cluster: its scheduler, such as tcp://host:8786."),
     ] = None,
     keep_runs: Annotated[
-        bool, typer.Option("--keep-runs", help="Keep the run folders, not only the figures.")
+        bool, typer.Option("--keep-runs", help="Keep the run folders, not only the metrics.")
     ] = False,
     csv: Annotated[bool, typer.Option("--csv", help="Also write the table as CSV.")] = False,
     metric: Annotated[
         list[str] | None,
         option(
             "NAME",
-            "A figure to print for each combination; may be repeated. "
-            '"?" alone lists all figures and runs nothing.',
+            "A metric to print for each combination; may be repeated. "
+            '"?" alone lists all metrics and runs nothing.',
         ),
     ] = None,
     json_output: Json = False,
@@ -117,12 +117,14 @@ def command(
     from narrows import sweeps
     from narrows.cli.sweep_output import end_sweep, print_sweep
     from narrows.results.metric_names import ALL
-    from narrows.results.sweep_means import figures_table
+    from narrows.results.sweep_means import table_of_metrics
 
     values, numbers = sweeps.varied(plan, vary, variant, settings(set), seeds)
     asked = [name for name in metric or () if name != ALL]
     if metric and not asked:
-        figures_table(sweeps.sweep_preview(scenario, **values, backend=backend)).print(sys.stdout)
+        table_of_metrics(sweeps.sweep_preview(scenario, **values, backend=backend)).print(
+            sys.stdout
+        )
         return Exit.DONE
     with listing_metrics(), shown(scenario.stem, quiet=quiet) as update:
         found = sweeps.sweep(
@@ -140,7 +142,7 @@ def command(
         )
     try:
         with listing_metrics():
-            print_sweep(found, asked, all_figures=ALL in (metric or ()), json_output=json_output)
+            print_sweep(found, asked, all_metrics=ALL in (metric or ()), json_output=json_output)
     finally:
         code = end_sweep(found, quiet=quiet)
     return code

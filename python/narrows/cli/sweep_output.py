@@ -9,27 +9,27 @@ from collections.abc import Sequence
 from narrows.cli.ending import ended
 from narrows.cli.failure import Exit
 from narrows.results import Sweep
-from narrows.results.sweep_means import figures_table
+from narrows.results.sweep_means import table_of_metrics
 from narrows.results.sweep_text import sweep_text
 
 
 def print_sweep(
-    sweep: Sweep, metrics: Sequence[str], *, all_figures: bool, json_output: bool
+    sweep: Sweep, metrics: Sequence[str], *, all_metrics: bool, json_output: bool
 ) -> None:
     """Prints the means of each combination, or one JSON document.
 
     Args:
         sweep: The sweep.
-        metrics: The figures to show; the usual ones if empty.
-        all_figures: Whether to add a table of the names of all figures.
+        metrics: The metrics to show; the usual ones if empty.
+        all_metrics: Whether to add a table of the names of all metrics.
         json_output: Whether to print the JSON document.
     """
     if json_output:
         print(json.dumps(sweep.document(), indent=2, allow_nan=False))
         return
     sweep_text(sweep, metrics).print(sys.stdout)
-    if all_figures:
-        figures_table(sweep).print(sys.stdout)
+    if all_metrics:
+        table_of_metrics(sweep).print(sys.stdout)
 
 
 def end_sweep(sweep: Sweep, *, quiet: bool) -> Exit:

@@ -1,4 +1,4 @@
-"""`narrows sweep plot`: any figure of a sweep against any of its keys."""
+"""`narrows sweep plot`: any metric of a sweep against any of its keys."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def command(
         str, option("NAME", 'A column of the table, or the end of its name; "?" lists all.')
     ],
     against: Annotated[
-        str | None, option("KEY", "The varied key on the horizontal axis. A figure needs it.")
+        str | None, option("KEY", "The varied key on the horizontal axis. A plot needs it.")
     ] = None,
     by: Annotated[
         list[str] | None, option("KEY", "A line for each value of this key; may be repeated.")
@@ -68,16 +68,16 @@ def command(
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Draw a figure of a sweep against a key: means over the seeds with 95 % intervals."""
+    """Draw a metric of a sweep against a key: means over the seeds with 95 % intervals."""
     from narrows.report import plot_sweep
     from narrows.results import Sweep
     from narrows.results.metric_names import ALL
-    from narrows.results.sweep_means import figures_table
+    from narrows.results.sweep_means import table_of_metrics
 
     kinds = plot_files(plots)
     sweep = Sweep.load(folder)
     if metric == ALL:
-        figures_table(sweep).print(sys.stdout)
+        table_of_metrics(sweep).print(sys.stdout)
         return
     if against is None:
         raise UserError("missing option '--against'; hint: see narrows sweep plot --help")

@@ -44,7 +44,7 @@ class Screen:
         for name in ("backlog", "packets", "Mbit/s", "packets/s", "drops/s", "marks/s"):
             table.add_column(name, justify="right")
         for name, recent in sorted(self._recent.items()):
-            table.add_row(name, recent[-1].kind, *_figures(recent))
+            table.add_row(name, recent[-1].kind, *_metrics(recent))
         busiest = max(self._backlogs, key=lambda name: sum(self._backlogs[name]), default=None)
         if busiest is None:
             return table
@@ -64,7 +64,7 @@ class Screen:
         return lines
 
 
-def _figures(recent: Sequence[Reading]) -> list[str]:
+def _metrics(recent: Sequence[Reading]) -> list[str]:
     first, last = recent[0], recent[-1]
     seconds = last.t_s - first.t_s
 

@@ -1,4 +1,4 @@
-"""What was seen of one server: the times and segments of its answers, as figures.
+"""What was seen of one server: the times and segments of its answers, as metrics.
 
 The unit is the round trip of TCP's own handshake. The server's kernel answers it, whatever the
 server does. For the median exchange over TCP:
@@ -49,7 +49,7 @@ MOST_ROUNDS = 100
 
 
 class Evidence:
-    """Figures of one server's exchanges."""
+    """Metrics of one server's exchanges."""
 
     def __init__(
         self,
@@ -186,8 +186,8 @@ class Evidence:
         """Whether the wait is long enough to be a wait for an acknowledgement."""
         return bool(self.wait and self.round_trip and self.wait >= 0.75 * self.round_trip)
 
-    def figures(self) -> dict[str, float | None]:
-        """Figures by name, finite or None."""
+    def metrics(self) -> dict[str, float | None]:
+        """Metrics by name, finite or None."""
         wait = None if self.wait == float("inf") else self.wait
         rounded = {
             "ratio": self.ratio,

@@ -1,6 +1,6 @@
 """What the times and segments of a server's answers mean, in words.
 
-Verdicts rest on figures of evidence.py, such as the wait and the gap.
+Verdicts rest on metrics of evidence.py, such as the wait and the gap.
 
 Full servers have two signatures, both seen with real servers. The kernel completes handshakes as
 long as the backlog has room, so a server whose connection slots are full connects at once and
@@ -86,7 +86,7 @@ class Verdict:
     sentence: str
     notes: tuple[str, ...] = ()
     """What else was seen."""
-    figures: Mapping[str, float | None] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
     """`ratio`, `ratio_after_truncated` if all answers over UDP are truncated; in ms `round_trip`,
     `udp`, `wait`, `gap`; and `answered_percent`."""
 
@@ -128,12 +128,12 @@ def judge(
     if name == "fixed-delay" and transport == "tls" and seen.held_back:
         name, sentence = "held-back", seen.held()
     return Verdict(
-        target, vantage, transport, name, sentence, seen.notes(settings or {}), seen.figures()
+        target, vantage, transport, name, sentence, seen.notes(settings or {}), seen.metrics()
     )
 
 
 class _Reading(Evidence):
-    """What the figures of one server's exchanges mean."""
+    """What the metrics of one server's exchanges mean."""
 
     def verdict(self) -> tuple[str, str]:
         """Name and sentence of the first verdict that fits."""

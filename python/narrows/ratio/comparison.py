@@ -34,7 +34,7 @@ _REPLICATES = 400
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of one server in both analyses."""
+    """One metric of one server in both analyses."""
 
     server: str
     what: str
@@ -85,7 +85,7 @@ class RatioComparison:
         return cautions + (said or ["No difference is larger than chance explains."])
 
     def table(self) -> TextTable:
-        """The figures for the terminal."""
+        """The metrics for the terminal."""
         sections: dict[str, list[tuple[str, ...]]] = {}
         for row in self.rows:
             name = f"{row.what}{f' ({row.unit.strip()})' if row.unit.strip() else ''}"
@@ -192,7 +192,7 @@ def _percent(hits: npt.NDArray[np.bool_]) -> Floats:
     return np.where(hits, 100.0, 0.0).astype(np.float64)
 
 
-_FIGURES: Sequence[tuple[str, str, str, Callable[[Floats], Floats | None]]] = (
+_METRICS: Sequence[tuple[str, str, str, Callable[[Floats], Floats | None]]] = (
     ("median ratio", "", "ratio", lambda values: None),
     ("ratio from 1.8 to 2.2", " %", "ratio", lambda r: _percent((r >= 1.8) & (r <= 2.2))),
     ("ratio from 2.7 to 3.3", " %", "ratio", lambda r: _percent((r >= 2.7) & (r <= 3.3))),
@@ -225,7 +225,7 @@ def _rows(name: str, one: Group, other: Group, paired: bool) -> list[Row]:
         # With the same seed, both would draw the same vantage numbers.
         drawn[1] = drawn[1][::-1]
     rows = []
-    for what, unit, column, hits in _FIGURES:
+    for what, unit, column, hits in _METRICS:
         found = []
         for table, code, draws in zip(tables, codes, drawn, strict=True):
             values = table[column].to_numpy()

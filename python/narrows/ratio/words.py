@@ -28,7 +28,7 @@ HEADER = (
 
 
 def peaks_row(group: Group) -> tuple[str, ...]:
-    """A group's figures as text."""
+    """A group's metrics as text."""
     peaks = group.peaks
     shares = [f"{100 * peaks.shares[name]:.1f} %" for name in _SHARES]
     return (
@@ -139,7 +139,7 @@ def say_server(analysis: RatioAnalysis, group: Group) -> list[str]:
     said = [sentence for part in parts for sentence in say_group(part)]
     return [
         *said,
-        f"{group.server}: the row, the figures and the failures of the server as a whole pool "
+        f"{group.server}: the row, the metrics and the failures of the server as a whole pool "
         f"{len(parts)} measurements, which may differ; hint: narrows compare compares two of them.",
     ]
 

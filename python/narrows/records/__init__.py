@@ -1,7 +1,7 @@
-"""What a run records, as declarations: tables, figures of the summary, plots of the report.
+"""What a run records, as declarations: tables, metrics of the summary, plots of the report.
 
 The extension declares the tables. A kind of traffic that records more than every run names its
-table and declares the figures in its own file (`narrows.scenario.traffic`), with the classes of
+table and declares the metrics in its own file (`narrows.scenario.traffic`), with the classes of
 this package. `narrows.results` writes, reads and summarises these records, and `narrows.report`
 draws them. This package depends on neither.
 """
@@ -12,8 +12,8 @@ from narrows.records.plot_files import PLOT_FILES, USUAL_PLOT_FILES, PlotFile
 from narrows.records.record import (
     Completed,
     Direction,
-    Figure,
     Headline,
+    Metric,
     Parts,
     Pen,
     Plot,
@@ -27,8 +27,8 @@ __all__ = [
     "Column",
     "Completed",
     "Direction",
-    "Figure",
     "Headline",
+    "Metric",
     "Parts",
     "Pen",
     "Plot",

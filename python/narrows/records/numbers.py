@@ -1,4 +1,4 @@
-"""Figures from columns. Sums are exactly rounded, so the order of summation does not matter."""
+"""Metrics from columns. Sums are exactly rounded, so the order of summation does not matter."""
 
 from __future__ import annotations
 

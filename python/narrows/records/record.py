@@ -16,8 +16,8 @@ Direction = Literal["higher", "lower", ""]
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A figure of a summary."""
+class Metric:
+    """A metric of a summary."""
 
     key: str
     """Its name in the summary, with the unit, as in `rtt_median_ms`."""
@@ -37,31 +37,31 @@ class Figure:
 
 @dataclass(frozen=True)
 class Completed:
-    """Figures of completed items only, which lack the slowest items if the run ended too early."""
+    """Metrics of completed items only, which lack the slowest items if the run ended too early."""
 
     begun: str
     """The key of the number of begun items; `completed` is the key of the number completed."""
-    figures: tuple[str, ...]
-    """Keys of the figures that leave out items that were not completed."""
+    metrics: tuple[str, ...]
+    """Keys of the metrics that leave out items that were not completed."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Figures that parts of a table also have, such as the directions of calls."""
+    """Metrics that parts of a table also have, such as the directions of calls."""
 
     column: str
     """The column that distinguishes the parts; each value is a key in the summary's section."""
     names: tuple[str, ...]
     """The column's values."""
-    figures: tuple[str, ...]
-    """Keys of the figures that people see for each part."""
+    metrics: tuple[str, ...]
+    """Keys of the metrics that people see for each part."""
     whole: str
     """The name of all parts together, such as `both directions`."""
 
 
 @dataclass(frozen=True)
 class Headline:
-    """A figure that readers of the report look for first."""
+    """A metric that readers of the report look for first."""
 
     key: str
     """The key in the summary."""
@@ -105,7 +105,7 @@ class Plot:
     caption: str
     """What readers should look for."""
     says: Callable[[Mapping[str, Any]], str | None]
-    """Says from the summary's figures what it shows, in one sentence with its main numbers, for
+    """Says from the summary's metrics what it shows, in one sentence with its main numbers, for
     readers who cannot see it. None means that there is nothing to draw."""
     draw: Callable[[Pen, Mapping[str, pl.DataFrame]], None]
     """Draws the rows of one run or of several, by label."""
@@ -115,20 +115,20 @@ class Plot:
 
 @dataclass(frozen=True)
 class Record:
-    """A table that a kind of traffic adds, with its section in summaries and its figures."""
+    """A table that a kind of traffic adds, with its section in summaries and its metrics."""
 
     table: Table
     title: str
     """The title of its section, for people."""
-    figures: tuple[Figure, ...]
+    metrics: tuple[Metric, ...]
     summarise: Callable[[pl.DataFrame, float], Mapping[str, Any]]
-    """Computes the section's figures from one or more rows and the length in seconds of the time
+    """Computes the section's metrics from one or more rows and the length in seconds of the time
     that they cover, which is the run or the declared window. If the
     table has a column `group` or `flow`, it does so for each group too. Keys that are not in
-    `figures` are only in the summary. A figure that the rows do not give is None."""
+    `metrics` are only in the summary. A metric that the rows do not give is None."""
     headline: Headline | None = None
     completed: Completed | None = None
     parts: Parts | None = None
     plots: tuple[Plot, ...] = ()
     whole: bool = False
-    """Whether the figures always cover the whole run, as those of samples of a counter."""
+    """Whether the metrics always cover the whole run, as those of samples of a counter."""

@@ -66,15 +66,15 @@ def write_comparison(
     shown = [comparison_plots(one) for one in several]
     if len(several) > 1:
         shown = [
-            [replace(figure, name=f"{number}-{figure.name}") for figure in of_one]
+            [replace(plot, name=f"{number}-{plot.name}") for plot in of_one]
             for number, of_one in enumerate(shown, start=1)
         ]
-    write_plots([figure for of_one in shown for figure in of_one], folder / PLOTS, kinds)
+    write_plots([plot for of_one in shown for plot in of_one], folder / PLOTS, kinds)
     documents = [one.document() for one in several]
     document = documents[0] if isinstance(comparison, Comparison) else {"comparisons": documents}
     write_page(folder / RESULT_FILE, json.dumps(document, indent=2) + "\n")
     parts = [_part(one, of_one) for one, of_one in zip(several, shown, strict=True)]
-    on_page = [figure for part in parts for figure in (*part["head"], *part["plots"])]
+    on_page = [plot for part in parts for plot in (*part["head"], *part["plots"])]
     sweeps = [_of_sweeps(one) for one in several]
     # Comparisons of the same sweeps have the same seeds, unless runs failed.
     shared = sweeps[0] if len(sweeps) > 1 and all(one == sweeps[0] for one in sweeps) else []
@@ -95,7 +95,7 @@ def comparison_plots(comparison: Comparison) -> list[Shown]:
             plots.differences(
                 changes, f"How {group.label} differs from {comparison.groups[0].label}"
             ),
-            f"Lines: relative difference of each figure of {group.label}, with its interval.",
+            f"Lines: relative difference of each metric of {group.label}, with its interval.",
             "95 % intervals; blue: lower, vermilion: higher, grey: no difference seen. "
             "At the right: whether a difference is better or worse, if that is known.",
         )
@@ -221,7 +221,7 @@ def _queue_plots(
 
 
 def _changes(comparison: Comparison, number: int) -> list[Change]:
-    """The changes of a group's figures, in percent, for figures that have an interval."""
+    """The changes of a group's metrics, in percent, for metrics that have an interval."""
     found = []
     for row in comparison.telling:
         difference = row.differences[number]
@@ -248,7 +248,7 @@ def _changes(comparison: Comparison, number: int) -> list[Change]:
 def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
     """The page's data on a comparison."""
     sections = chosen(comparison, once=True)
-    # A few figures fit into one table.
+    # A few metrics fit into one table.
     count = 1 if sections and sections[0][0] == FIRST else len(sections)
     header, leading = arranged(comparison, sections[:count])
     _, others = arranged(comparison, sections[count:])
@@ -294,7 +294,7 @@ def _seeds(seeds: list[int]) -> str:
 
 
 def _asked_by(run: Sample, name: str) -> Any:
-    """The figures of a DNS group; None if the run does not have it."""
+    """The metrics of a DNS group; None if the run does not have it."""
     groups = run.summary.get("dns_groups")
     if groups:
         return groups.get(name)

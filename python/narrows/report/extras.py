@@ -116,12 +116,12 @@ def headlines(run: Run) -> list[tuple[str, str]]:
     for record in _common({"": run}):
         if record.headline is None:
             continue
-        figure = next(each for each in record.figures if each.key == record.headline.key)
+        metric = next(each for each in record.metrics if each.key == record.headline.key)
         section = run.summary[record.table.name]
-        for group, figures in (section.get("groups") or {"": section}).items():
-            value = figures.get(figure.key)
+        for group, metrics in (section.get("groups") or {"": section}).items():
+            value = metrics.get(metric.key)
             if value is not None:
-                number = f"{value_text(value * figure.scale)} {figure.unit}".rstrip()
+                number = f"{value_text(value * metric.scale)} {metric.unit}".rstrip()
                 words = record.headline.words
                 found.append((number, f"{words}, {group}" if group else words))
     return found

@@ -310,7 +310,7 @@ def _page(run: Run, shown: list[Shown]) -> str:
 
 @dataclass(frozen=True)
 class _Card:
-    """A figure that readers want to see first."""
+    """A metric that readers want to see first."""
 
     words: str
     values: Sequence[tuple[str, str]]
@@ -318,7 +318,7 @@ class _Card:
 
 
 def _cards(run: Run) -> list[_Card]:
-    """The few figures that readers want to see first."""
+    """The few metrics that readers want to see first."""
     summary = run.summary
     cards: list[tuple[str, str]] = []
     for link in monitored_queues(run)[:1]:
@@ -338,7 +338,7 @@ def _cards(run: Run) -> list[_Card]:
 
 
 def _dns_cards(summary: Mapping[str, Any]) -> list[_Card]:
-    """How well DNS did: the figures of each group, or the range over many groups.
+    """How well DNS did: the metrics of each group, or the range over many groups.
 
     The share answered within a second is shown too if groups differ, or if DNS does not use UDP
     alone. The share of first attempts is left out where it misleads, and the 99th percentile where

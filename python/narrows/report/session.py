@@ -16,7 +16,7 @@ from narrows.report.run_report import run_plots
 from narrows.report.sweep_plot import SweepPlot, plot_sweep
 from narrows.results import Comparison, Run, Sweep, summary_table
 from narrows.results.emphasis import GOODPUT, likeliest
-from narrows.results.sweep_means import figures_of
+from narrows.results.sweep_means import metrics_of
 from narrows.results.sweep_text import sweep_text
 from narrows.scenario.suggestions import suggestion
 
@@ -103,7 +103,7 @@ def of_sweep(
             raise NarrowsError(f"{sweep.name}: no key has several values to draw a plot against")
         against = next((key for key in varied if key not in (by or ())), varied[0])
     if metric is None:
-        known = figures_of(sweep)
+        known = metrics_of(sweep)
         likely = likeliest([*_FIRST, GOODPUT], known, [run.summary for run in sweep.runs], 1)
         metric = next(iter([*likely, *known]), "")
     if by is None:

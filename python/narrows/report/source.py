@@ -94,9 +94,9 @@ def counter(samples: pl.DataFrame, link: str, *names: str) -> tuple[Floats, Floa
 
 
 def asked(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The figures of each DNS group by its name; empty without DNS.
+    """The metrics of each DNS group by its name; empty without DNS.
 
-    For one group, or more than a page should show, gives the figures of all together, without name.
+    For one group, or more than a page should show, gives the metrics of all together, without name.
     """
     groups = summary.get("dns_groups") or {}
     if 1 < len(groups) <= MOST_GROUPS:

@@ -1,4 +1,4 @@
-"""Any figure of a sweep against any of its keys."""
+"""Any metric of a sweep against any of its keys."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from narrows.results.setting_names import (
     value_names,
     values_named,
 )
-from narrows.results.sweep_means import NO_INTERVAL, Figure, Point, figure_named, points
+from narrows.results.sweep_means import NO_INTERVAL, Point, SweepMetric, metric_named, points
 from narrows.results.sweep_run import SweepRun, canonical
 from narrows.results.sweep_text import jump_notes, left_out_notes, range_text
 from narrows.results.text import TextTable
@@ -40,7 +40,7 @@ class SweepPlot:
     """A plot of a sweep, and the numbers in it."""
 
     shown: Shown
-    metric: Figure
+    metric: SweepMetric
     against: str
     points: tuple[Point, ...]
     axes: tuple[Axis, ...]
@@ -114,7 +114,7 @@ def plot_sweep(
 
     Args:
         sweep: What was run.
-        metric: A figure's column in the table, or the end of its name.
+        metric: A metric's column in the table, or the end of its name.
         against: The horizontal axis: a varied key, or the end of its name.
         by: Keys that distinguish the lines.
         where: Only these values of varied keys: a value, a list of them, or their names with commas
@@ -123,10 +123,10 @@ def plot_sweep(
         y_scale: The same for the vertical axis.
 
     Raises:
-        NarrowsError: There is no such figure or key; or a varied key is neither drawn nor fixed,
+        NarrowsError: There is no such metric or key; or a varied key is neither drawn nor fixed,
             so that a mean would mix its values.
     """
-    figure = figure_named(sweep, metric)
+    drawn_metric = metric_named(sweep, metric)
     for scale in (x_scale, y_scale):
         if scale not in ("auto", "linear", "log"):
             raise NarrowsError(f"scale {scale}: is not known; hint: one of auto, linear, log")
@@ -145,11 +145,11 @@ def plot_sweep(
     _refuse_mixing([only.get(each.key, each) for each in sweep.axes], drawn_keys, sweep.where)
     chosen = [
         point
-        for point in points(sweep, figure)
+        for point in points(sweep, drawn_metric)
         if all(canonical(point.settings[key]) in one.places for key, one in only.items())
     ]
     if not chosen:
-        raise NarrowsError(f"{sweep.where}: none of these complete runs has {figure.key}")
+        raise NarrowsError(f"{sweep.where}: none of these complete runs has {drawn_metric.key}")
     ticks, place = _ticks(axis)
     if x_scale == "log" and ticks.names is not None:
         raise NarrowsError(f"scale log: {axis.key} has names, not numbers; hint: use linear")
@@ -164,30 +164,31 @@ def plot_sweep(
     drawn = plots.against(
         _series(chosen, axis, lines, place),
         ticks,
-        title=figure.name,
+        title=drawn_metric.name,
         subtitle=_subtitle(
             chosen, [one for key, one in only.items() if key not in drawn_keys], cut
         ),
-        y_range=figure.range,
+        y_range=drawn_metric.range,
         legend=", ".join(short_keys([line.key for line in lines]).values()),
-        y_label=figure.name.rpartition(": ")[2] + (f" ({figure.unit})" if figure.unit else ""),
-        unit=figure.unit,
+        y_label=drawn_metric.name.rpartition(": ")[2]
+        + (f" ({drawn_metric.unit})" if drawn_metric.unit else ""),
+        unit=drawn_metric.unit,
         x_scale=x_scale,
         y_scale=y_scale,
     )
     first, last = chosen[0], chosen[-1]
     alt = (
-        f"{figure.name} against {axis.key}: from {value_text(first.mean)} to "
-        f"{value_text(last.mean)} {figure.unit}".rstrip()
+        f"{drawn_metric.name} against {axis.key}: from {value_text(first.mean)} to "
+        f"{value_text(last.mean)} {drawn_metric.unit}".rstrip()
     )
-    name = f"{figure.key}-against-{axis.key}"
+    name = f"{drawn_metric.key}-against-{axis.key}"
     shown = Shown(name, drawn, alt, "")
     notes = few_seeds(point.runs for point in chosen if point.low is not None)
     notes += [NO_INTERVAL] if any(point.is_short_of_seeds for point in chosen) else []
     drawn_runs = _drawn_runs(sweep, chosen)
-    notes += left_out_notes(sweep, drawn_runs, [figure.key])
-    notes += jump_notes(sweep, drawn_runs, [figure.key])
-    return SweepPlot(shown, figure, axis.key, tuple(chosen), sweep.axes, tuple(notes))
+    notes += left_out_notes(sweep, drawn_runs, [drawn_metric.key])
+    notes += jump_notes(sweep, drawn_runs, [drawn_metric.key])
+    return SweepPlot(shown, drawn_metric, axis.key, tuple(chosen), sweep.axes, tuple(notes))
 
 
 def _drawn_runs(sweep: Sweep, chosen: Sequence[Point]) -> list[list[SweepRun]]:

@@ -21,7 +21,7 @@ class Cell:
     quick: Mapping[str, str] = field(default_factory=dict)
     """With `--quick`, settings on top of all others, the paper's own `quick` included."""
     own_process: bool = False
-    """Whether it runs in a separate process, whose time and memory become the figures `cpu_s` and
+    """Whether it runs in a separate process, whose time and memory become the metrics `cpu_s` and
     `peak_mb`."""
 
 
@@ -38,7 +38,7 @@ class Row:
     alone: bool = False
     """Whether only the cells that it changes count for the verdicts under it."""
     reads: Mapping[str, str] = field(default_factory=dict)
-    """Figures with another definition that claims read instead, by the usual figure's name."""
+    """Metrics with another definition that claims read instead, by the usual metric's name."""
     of_cell: Callable[[Cell], Mapping[str, str]] | None = None
     """Returns further settings for a cell, because cells' scenarios name some keys differently."""
     on_kernel: bool = True
@@ -46,7 +46,7 @@ class Row:
 
     @property
     def runs_again(self) -> bool:
-        """Whether cells run again under it; otherwise claims only read other figures."""
+        """Whether cells run again under it; otherwise claims only read other metrics."""
         return bool(self.set) or self.of_cell is not None
 
     def settings(self, cell: Cell) -> dict[str, str]:

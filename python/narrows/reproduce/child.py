@@ -2,7 +2,7 @@
 
     python -m narrows.reproduce.child SLUG SCENARIO SEED SETTINGS BACKEND
 
-It prints the figures that the paper measures as a JSON object, and with them `cpu_s` (the process's
+It prints the metrics that the paper measures as a JSON object, and with them `cpu_s` (the process's
 processor time, including Python's start), `cpu_s_per_100_s` (the same for 100 simulated seconds),
 `run_s` (wall-clock time from the plan to the tables) and `peak_mb` (its largest resident set, in
 units of 10^6 bytes).

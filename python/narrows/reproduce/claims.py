@@ -53,7 +53,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of one run of one cell: named figures, and curves for the plots."""
+    """The result of one run of one cell: named metrics, and curves for the plots."""
 
     values: Mapping[str, float]
     curves: Mapping[str, Series] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Measured:
         return self.values[name]
 
     def reading(self, others: Mapping[str, str]) -> Measured:
-        """Returns the run with other figures under the usual names, as far as it has them."""
+        """Returns the run with other metrics under the usual names, as far as it has them."""
         swapped = {
             name: self.values[other] for name, other in others.items() if other in self.values
         }
@@ -70,12 +70,12 @@ class Measured:
 
 
 Measure: TypeAlias = Callable[[Mapping[str, Measured]], float]
-"""Computes a claim's figure from one run of each of its cells."""
+"""Computes a claim's metric from one run of each of its cells."""
 
 
 @dataclass(frozen=True)
 class Worded:
-    """A claim in words, as an inequality of the measured figure."""
+    """A claim in words, as an inequality of the measured metric."""
 
     sentence: str
     """The inequality in words."""
@@ -86,10 +86,10 @@ class Worded:
 
 @dataclass(frozen=True)
 class Claim:
-    """One figure that a paper prints, or one sentence of it.
+    """One number that a paper prints, or one sentence of it.
 
-    `measure` computes the claim's figure from one run of each cell that it names, all with the
-    same seed; figures that compare cells are therefore paired by seed.
+    `measure` computes the claim's metric from one run of each cell that it names, all with the
+    same seed; metrics that compare cells are therefore paired by seed.
     """
 
     id: str
@@ -105,13 +105,13 @@ class Claim:
     statistic: Literal["mean", "deviation"] = "mean"
     """The statistic over the seeds: the mean, or the standard deviation."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    """The least and the largest value that the figure can have; its interval lies between them."""
+    """The least and the largest value that the metric can have; its interval lies between them."""
     fitted: bool = False
     """Whether a setting was chosen to give this value."""
     note: str = ""
     """What goes beyond the paper's own words, such as a derived number or our interpretation."""
     reason: str = ""
-    """Why our figure differs, if it does and the reason is known."""
+    """Why our metric differs, if it does and the reason is known."""
 
     def __post_init__(self) -> None:
         if (self.published is None) != (self.tolerance is None):
@@ -194,7 +194,7 @@ class Judged:
 
     @property
     def difference(self) -> float | None:
-        """Our figure minus the published number, in the claim's unit."""
+        """Our metric minus the published number, in the claim's unit."""
         if self.interval is None or self.claim.published is None:
             return None
         return self.interval.mean - self.claim.published
@@ -220,13 +220,13 @@ class Judged:
         return self.claim.test(self.bases.get(row, self.interval))
 
 
-def figure_of(cell: str, name: str) -> Measure:
-    """Makes the `measure` of a claim that reads one figure of one cell."""
+def metric_of(cell: str, name: str) -> Measure:
+    """Makes the `measure` of a claim that reads one metric of one cell."""
     return lambda runs: runs[cell][name]
 
 
 def less(cell: str, other: str, name: str) -> Measure:
-    """Makes the `measure` of a claim on a figure of one cell minus that of another."""
+    """Makes the `measure` of a claim on a metric of one cell minus that of another."""
     return lambda runs: runs[cell][name] - runs[other][name]
 
 

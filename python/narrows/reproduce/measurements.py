@@ -1,4 +1,4 @@
-"""What the runs of a reproduction measured, for the paper's tables and figures."""
+"""What the runs of a reproduction measured, for the paper's tables and plots."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BASE = "base"
 
 @dataclass(frozen=True)
 class Agreement:
-    """One of our figures, compared with another measurement of the same test bed."""
+    """One of our metrics, compared with another measurement of the same test bed."""
 
     cell: str
     metric: str
@@ -59,19 +59,19 @@ class Measurements:
         """The runs of `cell` by seed; empty when there are none."""
         return self.measured.get((row, cell), {})
 
-    def values(self, cell: str, figure: str, row: str = BASE) -> list[float]:
-        """A figure of a cell, one value for each seed, without runs in which it is not finite."""
-        found = [run[figure] for _, run in sorted(self.runs(cell, row).items())]
+    def values(self, cell: str, metric: str, row: str = BASE) -> list[float]:
+        """A metric of a cell, one value for each seed, without runs in which it is not finite."""
+        found = [run[metric] for _, run in sorted(self.runs(cell, row).items())]
         return [value for value in found if math.isfinite(value)]
 
-    def values_at(self, cell: str, figure: str) -> list[float]:
-        """The same for a figure that some runs lack."""
-        found = [run.values.get(figure, math.nan) for _, run in sorted(self.runs(cell).items())]
+    def values_at(self, cell: str, metric: str) -> list[float]:
+        """The same for a metric that some runs lack."""
+        found = [run.values.get(metric, math.nan) for _, run in sorted(self.runs(cell).items())]
         return [value for value in found if math.isfinite(value)]
 
-    def interval(self, cell: str, figure: str, row: str = BASE) -> Interval | None:
-        """The 95 % interval of one figure of a cell over the seeds."""
-        values = self.values(cell, figure, row)
+    def interval(self, cell: str, metric: str, row: str = BASE) -> Interval | None:
+        """The 95 % interval of one metric of a cell over the seeds."""
+        values = self.values(cell, metric, row)
         return t_interval(values) if values else None
 
     def curves(self, cell: str, name: str) -> list[Series]:
@@ -83,7 +83,7 @@ class Measurements:
     def claim_values(
         self, claim: Claim, row: Row | None = None, like: Row | None = None
     ) -> list[float]:
-        """The claim's figure, one value for each seed with which all its cells were run.
+        """The claim's metric, one value for each seed with which all its cells were run.
 
         Args:
             claim: The claim.

@@ -59,7 +59,7 @@ class Outcome(Measurements):
         return [*self.paper.headline(self), *about]
 
     def agreement(self) -> list[Agreement]:
-        """Our figures against the paper's reference measurements, for the cells that were run."""
+        """Our metrics against the paper's reference measurements, for the cells that were run."""
         return [entry for entry in self.paper.agreement(self) if entry.interval is not None]
 
     def document(self) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def document(outcomes: Sequence[Outcome]) -> dict[str, Any]:
 
 
 def claim_document(judged: Judged, backend: str) -> dict[str, Any]:
-    """One claim in the form of the JSON document; unknown figures are null."""
+    """One claim in the form of the JSON document; unknown numbers are null."""
     claim, interval = judged.claim, judged.interval
     return {
         "id": claim.id,
@@ -131,7 +131,7 @@ def claim_document(judged: Judged, backend: str) -> dict[str, Any]:
 
 
 def reason(judged: Judged) -> str:
-    """Why our figure differs from the paper's, if it does and the reason is known."""
+    """Why our metric differs from the paper's, if it does and the reason is known."""
     return judged.claim.reason if judged.verdict in DIFFERS else ""
 
 

@@ -165,7 +165,7 @@ def range_text(values: Sequence[float], text: Callable[[float], str]) -> str:
 
 
 def agreement_table(entries: Sequence[Agreement], title: str) -> Table:
-    """Our figures next to the reference's measurements."""
+    """Our metrics next to the reference's measurements."""
     rows = []
     for entry in entries:
         rows.append(
@@ -181,7 +181,7 @@ def agreement_table(entries: Sequence[Agreement], title: str) -> Table:
         )
     return Table(
         title,
-        ["experiment", "figure", "reference", "asked for", "ours ± 95 %", "off by", "agrees"],
+        ["experiment", "metric", "reference", "asked for", "ours ± 95 %", "off by", "agrees"],
         rows,
     )
 
@@ -222,7 +222,7 @@ def sensitivity_table(outcome: Outcome, *, flips_only: bool = False) -> Table | 
 
 
 def number(value: float) -> str:
-    """A figure with about four digits."""
+    """A number with about four digits."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.2f}"
 
 

@@ -63,7 +63,7 @@ class Paper:
     plots: Callable[[Measurements], list[Shown]]
     """Makes the plots that the runs allow."""
     agreement: Callable[[Measurements], list[Agreement]] = lambda _: []
-    """Compares our figures with other measurements of the same test bed."""
+    """Compares our metrics with other measurements of the same test bed."""
     agreement_title: str = (
         "Agreement with Linux 6.1 in the same test bed (User-Mode Linux, mostly in virtual time)"
     )

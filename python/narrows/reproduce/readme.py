@@ -73,7 +73,7 @@ def _counts(result: Entry) -> str:
     many = "choice" if rows == 1 else "choices"
     without = "without other choices, so no claim gets the verdict depends"
     tried = f"{rows} other {many}" if rows else without
-    return _wrapped(f"{len(verdicts)} figures, {paper['seeds']} seeds, {tried}: {counts}.")
+    return _wrapped(f"{len(verdicts)} metrics, {paper['seeds']} seeds, {tried}: {counts}.")
 
 
 def _verdicts(claims: Sequence[Entry]) -> str:

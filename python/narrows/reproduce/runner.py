@@ -1,7 +1,7 @@
 """Runs the cells of a paper: each (cell, sensitivity row, seed) once, spread over the cores.
 
 Threads suffice, because the simulator releases the interpreter lock while it runs. Cells whose time
-and memory are measured run in a separate process. Of each run, only the figures that the paper
+and memory are measured run in a separate process. Of each run, only the metrics that the paper
 measures are kept, not the tables, so memory does not grow with the number of seeds.
 """
 
@@ -225,7 +225,7 @@ def in_own_process(
     *,
     backend: str = DEFAULT,
 ) -> Measured:
-    """Runs a cell in a separate process; the figures include its processor time and peak memory.
+    """Runs a cell in a separate process; the metrics include its processor time and peak memory.
 
     Raises:
         RuntimeError: The process failed; the text is its last line of output.

@@ -1,7 +1,7 @@
-"""Compares runs: each figure, and its difference from that of the first group.
+"""Compares runs: each metric, and its difference from that of the first group.
 
 Runs of one scenario and backend that differ only in their seeds are repetitions: they form one
-group, whose figures are means. `compare_differences.py` says how certain a difference is.
+group, whose metrics are means. `compare_differences.py` says how certain a difference is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from narrows.results.group_names import Named, differing, distinct_labels, unsai
 from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metric_names import NoSuchMetric, metrics_table
-from narrows.results.metrics import Metric, metrics, possible
+from narrows.results.metrics import MetricValue, metrics, possible
 from narrows.results.run import Run
 from narrows.results.success import (
     FIRST_ATTEMPT,
@@ -44,7 +44,7 @@ FEW = 6
 
 @dataclass(frozen=True)
 class Comparison:
-    """Groups of runs, and their figures."""
+    """Groups of runs, and their metrics."""
 
     groups: tuple[Group, ...]
     rows: tuple[Row, ...]
@@ -120,7 +120,7 @@ class Comparison:
         if count > 1:
             notes.append(
                 f"of {count} intervals at 95 %, one in twenty would exclude zero by chance alone, "
-                "so trust only figures that you chose beforehand"
+                "so trust only metrics that you chose beforehand"
             )
         return notes
 
@@ -128,16 +128,16 @@ class Comparison:
     def sentences(self) -> list[str]:
         """What a reader should know about each group, in sentences.
 
-        There is a verdict for each figure that has an interval and differs. Single runs have few
-        intervals, so there is also a sentence for each of the most important figures.
+        There is a verdict for each metric that has an interval and differs. Single runs have few
+        intervals, so there is also a sentence for each of the most important metrics.
         """
         return [text for _, text in self._sentences]
 
     @property
     def first_sentences(self) -> list[str]:
-        """The sentences on the figures that matter most; all sentences if there are few.
+        """The sentences on the metrics that matter most; all sentences if there are few.
 
-        If the figures that matter most have hardly any, the next ones follow.
+        If the metrics that matter most have hardly any, the next ones follow.
         """
         if len(self.sentences) <= FEW:
             return self.sentences
@@ -183,7 +183,7 @@ class Comparison:
 
     @property
     def leading(self) -> list[Row]:
-        """The figures that matter most: about three, and no group of traffic is left out."""
+        """The metrics that matter most: about three, and no group of traffic is left out."""
         if self.asked:
             return list(self.rows[:MOST])
         known = {row.key: row for row in self.rows}
@@ -193,7 +193,7 @@ class Comparison:
 
     @property
     def telling(self) -> list[Row]:
-        """The figures that say something about at least one group, or those that the user named."""
+        """The metrics that say something about at least one group, or those that the user named."""
         if self.asked:
             return list(self.rows)
         shown = set(telling({row.key: row.values for row in self.rows}, self._summaries))
@@ -208,14 +208,14 @@ class Comparison:
         return drawn("of_comparison", self, names)
 
     def _repr_html_(self) -> str:
-        """The figures and the table, for notebooks."""
+        """The metrics and the table, for notebooks."""
         return str(drawn("in_notebook", self))
 
     def only(self, keys: Sequence[str]) -> Comparison:
-        """The comparison of some figures, named by their paths or the ends of these, in this order.
+        """The comparison of some metrics, named by their paths or the ends of these, in this order.
 
         Raises:
-            NoSuchMetric: There is no such figure.
+            NoSuchMetric: There is no such metric.
         """
         for key in keys:
             if not any(_is_named(row, key) for row in self.rows):
@@ -223,14 +223,14 @@ class Comparison:
         rows = [row for key in keys for row in self.rows if _is_named(row, key)]
         return replace(self, rows=tuple({row.key: row for row in rows}.values()), asked=True)
 
-    def figures_table(self) -> TextTable:
-        """All figures, for people: paths, words, units."""
+    def metrics_table(self) -> TextTable:
+        """All metrics, for people: paths, words, units."""
         known = [(row.key, f"{row.section}: {row.name}", row.unit) for row in self.rows]
         return metrics_table("; ".join(group.label for group in self.groups), known)
 
     @property
     def frame(self) -> pl.DataFrame:
-        """A tidy table with a row for each figure and group."""
+        """A tidy table with a row for each metric and group."""
         return pl.DataFrame(
             [
                 {
@@ -294,7 +294,7 @@ class Comparison:
         }
 
     def table(self) -> TextTable:
-        """The comparison for people: first the figures that matter most, then all others."""
+        """The comparison for people: first the metrics that matter most, then all others."""
         return comparison_table(self)
 
     @property
@@ -311,7 +311,7 @@ class Comparison:
 def compare(runs: Sequence[Run]) -> Comparison:
     """Sets runs side by side.
 
-    Groups come in the order of their first runs; a figure that only some groups have is shown for
+    Groups come in the order of their first runs; a metric that only some groups have is shown for
     those.
 
     Raises:
@@ -333,7 +333,7 @@ def compare_groups(
         [{m.key: m for m in metrics(run.summary, each_group=ways)} for run in group.runs]
         for group in groups
     ]
-    known: dict[str, Metric] = {}
+    known: dict[str, MetricValue] = {}
     for of_group in found:
         for of_run in of_group:
             for key, metric in of_run.items():
@@ -423,8 +423,8 @@ def _identity(run: Run) -> str:
     return json.dumps([run.backend, scenario], sort_keys=True)
 
 
-def _samples(of_group: Sequence[dict[str, Metric]], key: str) -> list[float]:
-    """A figure of each run; empty if a run lacks it, because a mean of the rest would mislead."""
+def _samples(of_group: Sequence[dict[str, MetricValue]], key: str) -> list[float]:
+    """A metric of each run; empty if a run lacks it, because a mean of the rest would mislead."""
     values = [of_run[key].value for of_run in of_group if key in of_run]
     return values if len(values) == len(of_group) else []
 
@@ -458,7 +458,7 @@ def _windows(groups: Sequence[Group]) -> list[str]:
         if not alike:
             told = zip(groups, windows, strict=True)
             spans = [f"{group.label}: {_span_text(window)}" for group, window in told]
-            return [f"warning: the figures cover different times: {'; '.join(spans)}"]
+            return [f"warning: the metrics cover different times: {'; '.join(spans)}"]
     return []
 
 

@@ -1,4 +1,4 @@
-"""How certain the difference of a figure between two groups of runs is.
+"""How certain the difference of a metric between two groups of runs is.
 
 The interval of a difference (95 %) depends on the groups:
 
@@ -61,27 +61,27 @@ _PREDICTED = "Student's t for one more run of the group that has several"
 
 
 class Side(NamedTuple):
-    """A group of runs, and a figure of each."""
+    """A group of runs, and a metric of each."""
 
     group: Group
     values: Sequence[float]
-    """In the order of the group's runs; empty if a run lacks the figure."""
+    """In the order of the group's runs; empty if a run lacks the metric."""
 
 
 def difference(
     key: str, bounds: tuple[float, float], first: Side, other: Side
 ) -> Difference | None:
-    """How far the other group's mean of a figure is from the first group's.
+    """How far the other group's mean of a metric is from the first group's.
 
     Args:
-        key: The figure's path in the summary.
-        bounds: The lowest and highest possible value of the figure.
+        key: The metric's path in the summary.
+        bounds: The lowest and highest possible value of the metric.
         first: The group that others are compared with.
         other: The group that is compared.
 
     Returns:
-        The difference in the figure's unit, with its interval if there is one; None if a group
-        lacks the figure.
+        The difference in the metric's unit, with its interval if there is one; None if a group
+        lacks the metric.
     """
     before, after = first.values, other.values
     if not before or not after:
@@ -137,7 +137,7 @@ def difference(
 
 
 def _over_queries(key: str, first: Side, other: Side) -> Apart | None:
-    """Newcombe's interval in percent; None if the figure is no share of all queries."""
+    """Newcombe's interval in percent; None if the metric is no share of all queries."""
     known = [counted([run.summary for run in of.group.runs], key) for of in (first, other)]
     if not known[0] or not known[1]:
         return None

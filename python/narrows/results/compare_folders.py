@@ -23,8 +23,8 @@ class Comparisons:
 
     parts: tuple[Comparison, ...]
     of_sweeps: bool
-    figures: TextTable
-    """All figures, with their names."""
+    metrics: TextTable
+    """All metrics, with their names."""
 
     @property
     def shown(self) -> Comparison | tuple[Comparison, ...]:
@@ -32,10 +32,10 @@ class Comparisons:
         return self.parts if self.of_sweeps else self.parts[0]
 
     def only(self, keys: Sequence[str]) -> Comparisons:
-        """The comparisons of some figures, named by their paths or the ends of these.
+        """The comparisons of some metrics, named by their paths or the ends of these.
 
         Raises:
-            NarrowsError: A figure does not exist.
+            NarrowsError: A metric does not exist.
         """
         return replace(self, parts=tuple(part.only(keys) for part in self.parts))
 
@@ -44,19 +44,19 @@ class Comparisons:
         documents = [part.document() for part in self.parts]
         return {"comparisons": documents} if self.of_sweeps else documents[0]
 
-    def print(self, to: TextIO, *, all_figures: bool = False, as_json: bool = False) -> None:
+    def print(self, to: TextIO, *, all_metrics: bool = False, as_json: bool = False) -> None:
         """Prints a table for each, or one JSON document.
 
         Args:
             to: Where to print.
-            all_figures: Whether a table of all figures' names follows the tables.
+            all_metrics: Whether a table of all metrics' names follows the tables.
             as_json: Whether to print the JSON document instead.
         """
         if as_json:
             print(json.dumps(self.document(), indent=2), file=to)
             return
         tables = [part.table() for part in self.parts]
-        for number, table in enumerate([*tables, *([self.figures] if all_figures else [])]):
+        for number, table in enumerate([*tables, *([self.metrics] if all_metrics else [])]):
             to.write("\n" if number else "")
             table.print(to)
 
@@ -92,6 +92,6 @@ def compare_folders(folders: Sequence[Path], against: Mapping[str, Any]) -> Comp
         )
     else:
         parts = [compare([Run.load(folder) for folder in folders])]
-    # All settings of a sweep have the same figures, unless one lacks a kind of traffic.
+    # All settings of a sweep have the same metrics, unless one lacks a kind of traffic.
     most = max(parts, key=lambda part: len(part.rows))
-    return Comparisons(tuple(parts), bool(sweeps), most.figures_table())
+    return Comparisons(tuple(parts), bool(sweeps), most.metrics_table())

@@ -1,4 +1,4 @@
-"""What a comparison consists of: groups of runs, and the rows of its figures with differences."""
+"""What a comparison consists of: groups of runs, and the rows of its metrics with differences."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Sample(Protocol):
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """Its figures."""
+        """Its metrics."""
 
     @property
     def status(self) -> str:
@@ -44,7 +44,7 @@ class Sample(Protocol):
 
     @property
     def flags(self) -> Sequence[str]:
-        """What readers should know before they trust a figure."""
+        """What readers should know before they trust a metric."""
 
     @property
     def folder(self) -> Path | None:
@@ -69,9 +69,9 @@ class Group:
 
     @property
     def is_seedless(self) -> bool:
-        """Whether there are several seeds and all gave the same figures.
+        """Whether there are several seeds and all gave the same metrics.
 
-        Then nothing in the scenario is random, and the seeds do not show how certain a figure is.
+        Then nothing in the scenario is random, and the seeds do not show how certain a metric is.
         """
         first, *others = self.runs
         return bool(others) and all(run.summary == first.summary for run in others)
@@ -79,7 +79,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Difference:
-    """A group's figure minus the first group's, in the figure's unit."""
+    """A group's metric minus the first group's, in the metric's unit."""
 
     value: float
     low: float | None
@@ -109,8 +109,8 @@ class Difference:
     """Whether a group has only one run. The interval then takes the other group's spread for that
     of the single run, which nothing shows, so it makes no difference significant."""
     relative_low: float | None = None
-    """The lower end of the interval as a share of the first group's mean. Where a figure that is
-    never negative falls, the share is of the mean at this end of the interval, so that no figure
+    """The lower end of the interval as a share of the first group's mean. Where a metric that is
+    never negative falls, the share is of the mean at this end of the interval, so that no metric
     falls by more than 100 %."""
     relative_high: float | None = None
 
@@ -132,31 +132,31 @@ class Difference:
 
 @dataclass(frozen=True)
 class Row:
-    """One figure of every group."""
+    """One metric of every group."""
 
     key: str
     section: str
     name: str
     unit: str
     values: tuple[float | None, ...]
-    """Mean over each group's runs; None if a run lacks the figure."""
+    """Mean over each group's runs; None if a run lacks the metric."""
     differences: tuple[Difference | None, ...]
     """Each group's difference from the first group; the first is None."""
     samples: tuple[tuple[float, ...], ...] = ()
-    """The value of each run of each group; empty if a run lacks the figure."""
+    """The value of each run of each group; empty if a run lacks the metric."""
     is_score: bool = False
-    """Whether the figure's scale does not begin at zero, so that shares of it mean nothing."""
+    """Whether the metric's scale does not begin at zero, so that shares of it mean nothing."""
     better: Direction = ""
     """Whether a higher or a lower value is better; empty if neither is."""
 
     @property
     def title(self) -> str:
-        """The figure's name with its unit."""
+        """The metric's name with its unit."""
         return self.name + (f" ({self.unit})" if self.unit else "")
 
     @property
     def full_title(self) -> str:
-        """The title; the name of the group comes first if the figure is of one group."""
+        """The title; the name of the group comes first if the metric is of one group."""
         return f"{self.section}: {self.title}" if is_of_group(self.key) else self.title
 
     @property

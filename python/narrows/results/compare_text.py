@@ -1,4 +1,4 @@
-"""A comparison as plain text: two groups in columns, or more groups in rows below each figure."""
+"""A comparison as plain text: two groups in columns, or more groups in rows below each metric."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ class Compared(Protocol):
 
     @property
     def leading(self) -> Sequence[Row]:
-        """The figures that matter most; those of groups come one after the other."""
+        """The metrics that matter most; those of groups come one after the other."""
 
     @property
     def telling(self) -> Sequence[Row]:
-        """The figures that say something."""
+        """The metrics that say something."""
 
     @property
     def first_sentences(self) -> Sequence[str]:
-        """The verdicts on the figures that matter most."""
+        """The verdicts on the metrics that matter most."""
 
     @property
     def other_sentences(self) -> Sequence[str]:
-        """The verdicts on other figures."""
+        """The verdicts on other metrics."""
 
     @property
     def notes(self) -> Sequence[str]:
@@ -47,13 +47,13 @@ class Compared(Protocol):
 Sections = list[tuple[str, Sequence[tuple[str, ...]]]]
 """Titles, and the lines below them."""
 Chosen = Iterable[tuple[str, Sequence[Row]]]
-"""Titles, and the figures below them."""
+"""Titles, and the metrics below them."""
 
 FIRST = "What matters most"
 
 
 def comparison_table(comparison: Compared) -> TextTable:
-    """The figures that matter first, then all that say something, then the verdicts in words."""
+    """The metrics that matter first, then all that say something, then the verdicts in words."""
     header, sections = arranged(comparison, chosen(comparison))
     sentences = list(comparison.first_sentences)
     if count := len(comparison.other_sentences):
@@ -66,7 +66,7 @@ def comparison_table(comparison: Compared) -> TextTable:
 
 
 def arranged(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Sections]:
-    """The header and the lines of figures: two groups in columns, more groups in lines."""
+    """The header and the lines of metrics: two groups in columns, more groups in lines."""
     arrange = _beside if len(comparison.groups) <= 2 else _below
     return arrange(comparison, sections)
 
@@ -85,7 +85,7 @@ def _beside(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Se
 
 
 def _below(comparison: Compared, sections: Chosen) -> tuple[tuple[str, ...], Sections]:
-    """Arranges groups as rows below each figure's name, because many columns fit no window."""
+    """Arranges groups as rows below each metric's name, because many columns fit no window."""
     several = max(len(group.runs) for group in comparison.groups) > 1
     header = ("", "mean" if several else "value", *(["least to most"] if several else []))
     header = (*header, "difference", "95 % interval")
@@ -124,10 +124,10 @@ def chosen(comparison: Compared, *, once: bool = False) -> list[tuple[str, list[
     """
     first, rows = list(comparison.leading), list(comparison.telling)
     sections: dict[str, list[Row]] = {}
-    # If there are few figures, none has to stand for the others.
+    # If there are few metrics, none has to stand for the others.
     if len(rows) > 2 * len(first):
         sections[FIRST] = first
-        # With more than two groups, a figure takes a line for each group, so it is shown once.
+        # With more than two groups, a metric takes a line for each group, so it is shown once.
         if once or len(comparison.groups) > 2:
             rows = [row for row in rows if row not in first]
     for row in rows:
@@ -136,7 +136,7 @@ def chosen(comparison: Compared, *, once: bool = False) -> list[tuple[str, list[
 
 
 def _single_seeds(comparison: Compared) -> list[str]:
-    """Lines on how far apart single seeds are in the figures that matter most.
+    """Lines on how far apart single seeds are in the metrics that matter most.
 
     A mean over few seeds hides that there are two kinds of runs, such as calls that begin in a full
     queue and calls that do not.
@@ -162,7 +162,7 @@ def _spread(difference: Difference) -> str:
 
 
 def _plot(comparison: Compared) -> list[str]:
-    """Bars of the figure that matters most, if every group has it and no value is negative.
+    """Bars of the metric that matters most, if every group has it and no value is negative.
 
     If traffic has several groups, each has its own bars.
     """

@@ -58,7 +58,7 @@ def summaries(
     """The sections that kinds of traffic add to a summary, for the tables of a run.
 
     With a window, in seconds, those rows count that began within it. A table without rows gives
-    None. If a table has several groups, `groups` has each one's figures.
+    None. If a table has several groups, `groups` has each one's metrics.
     """
     found: dict[str, Any] = {}
     for name, record in records().items():

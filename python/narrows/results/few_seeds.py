@@ -3,7 +3,7 @@
 Student's interval is exact only if the seeds' values are normally distributed. Many values show
 whether they are, and make it matter less. Two to four do neither. Their factors are large, too
 (12.7, 4.3 and 3.2, and 2.0 for many), so such intervals are wide and may reach values that make no
-sense of the figure.
+sense of the metric.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The measurements of `make bench-gateway`: their tables, their run folder, and their figures.
+"""The measurements of `make bench-gateway`: their tables, their run folder, and their metrics.
 
 An *arm* is a server with a transport: `udp`, `tcp` (the kernel's), `gateway` (stateless TCP in
 front of it, the connection kept), `gateway-axfr` (with transfer detection), `gateway-fin` (FIN on
@@ -246,7 +246,7 @@ class GatewayBench:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The bench's figures as JSON values: servers, with their arms."""
+        """The bench's metrics as JSON values: servers, with their arms."""
         found: dict[str, Any] = {}
         arms = self.intervals.select("server", "transport").unique(maintain_order=True)
         for server, transport in arms.iter_rows():
@@ -303,32 +303,32 @@ class GatewayBench:
 
     def _arm(self, server: str, transport: str) -> dict[str, Any]:
         rows = self.intervals.filter(server=server, transport=transport)
-        figures: dict[str, Any] = {}
+        metrics: dict[str, Any] = {}
         udp = "xdp-udp" if transport.startswith("xdp") else "udp"
         for rate in rows["rate_per_s"].unique().sort():
             name = f"{rate:g}qps"
             own = self.us_per_query(server, transport, rate)
             if not own:
                 continue
-            figures[f"us_per_query_{name}"] = _rounded(statistics.median(own))
+            metrics[f"us_per_query_{name}"] = _rounded(statistics.median(own))
             over = self.ratios(server, transport, udp, rate)
             if over and transport != udp:
-                figures[f"over_udp_{name}"] = _rounded(statistics.median(over) - 1.0)
+                metrics[f"over_udp_{name}"] = _rounded(statistics.median(over) - 1.0)
             of_tcp = self.ratios(server, transport, "tcp", rate)
             if of_tcp and transport != "tcp":
-                figures[f"of_tcp_{name}"] = _rounded(statistics.median(of_tcp))
+                metrics[f"of_tcp_{name}"] = _rounded(statistics.median(of_tcp))
             at = rows.filter(rate_per_s=rate)
             for part in ("kernel", "server", "schedstat"):
                 spent = self.us_per_query(server, transport, rate, part)
-                figures[f"{part}_us_{name}"] = _rounded(statistics.median(spent))
+                metrics[f"{part}_us_{name}"] = _rounded(statistics.median(spent))
             latencies = at["p50_us"].drop_nulls()
             if len(latencies):
-                figures[f"p50_us_{name}"] = _rounded(statistics.median(latencies))
+                metrics[f"p50_us_{name}"] = _rounded(statistics.median(latencies))
             packets = self.packets_per_query(server, transport, rate)
             if packets:
-                figures[f"packets_per_query_{name}"] = _rounded(statistics.median(packets))
-            figures[f"lost_{name}"] = sum(at["lost"]) + sum(at["failed"])
-        return {**figures, **self._saturation(rows)}
+                metrics[f"packets_per_query_{name}"] = _rounded(statistics.median(packets))
+            metrics[f"lost_{name}"] = sum(at["lost"]) + sum(at["failed"])
+        return {**metrics, **self._saturation(rows)}
 
     def _saturation(self, rows: pl.DataFrame) -> dict[str, Any]:
         """The most answers per second, over all offered rates."""

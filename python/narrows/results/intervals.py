@@ -26,7 +26,7 @@ class Apart(NamedTuple):
     low: float
     high: float
     firsts: tuple[float, float]
-    """At either end: the first mean, or the nearest to it from which the figure can differ by so
+    """At either end: the first mean, or the nearest to it from which the metric can differ by so
     much. It may fall by more than the observed mean, which the true one may exceed."""
 
 
@@ -128,7 +128,7 @@ def of_seeds(
 
 
 def is_short_of_seeds(values: Sequence[float], low: float, high: float) -> bool:
-    """Whether a figure between two bounds has fewer than three values, or most are at one bound.
+    """Whether a metric between two bounds has fewer than three values, or most are at one bound.
 
     Only one or two values would then show the spread: Student's factor is 12.7 with two seeds, and
     a seed at a bound only says that something is rarer than one in so many.

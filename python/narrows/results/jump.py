@@ -21,7 +21,7 @@ which chance does not decide the percentile."""
 _MOST_NAMES = 3
 
 _Part = tuple[str, Sequence[Mapping[str, Any]]]
-"""A name, and the DNS figures of runs that differ only in their seeds."""
+"""A name, and the DNS metrics of runs that differ only in their seeds."""
 
 
 def jumps(summary: Mapping[str, Any]) -> list[str]:
@@ -29,7 +29,7 @@ def jumps(summary: Mapping[str, Any]) -> list[str]:
     groups = summary.get("dns_groups")
     if not groups:
         return _sentences([("DNS", [summary.get("dns") or {}])], _PERCENTILES, "")
-    parts = [(f"DNS group {name}", [figures]) for name, figures in groups.items()]
+    parts = [(f"DNS group {name}", [metrics]) for name, metrics in groups.items()]
     return _sentences(parts, _PERCENTILES, "all DNS groups")
 
 
@@ -45,11 +45,11 @@ def is_at_jump(summary: Mapping[str, Any], key: str) -> bool:
 def jumps_of(
     named: Sequence[tuple[str, Sequence[Mapping[str, Any]]]], shown: Collection[str], every: str
 ) -> list[str]:
-    """The same for several combinations or groups of runs, for the figures that are shown.
+    """The same for several combinations or groups of runs, for the metrics that are shown.
 
     Args:
         named: The name of each, and the summaries of its runs.
-        shown: Paths of the figures that are shown.
+        shown: Paths of the metrics that are shown.
         every: The name of all of them together.
     """
     paths = [path.rpartition(".") for path in shown]

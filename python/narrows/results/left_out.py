@@ -20,7 +20,7 @@ def left_out(
 
     Args:
         summaries: The summaries of the runs.
-        shown: The paths of the figures that are shown; None: all are.
+        shown: The paths of the metrics that are shown; None: all are.
     """
     found = []
     for name, record in records().items():
@@ -28,8 +28,8 @@ def left_out(
             continue
         for path, title, of_runs in _parts(summaries, name, record.title):
             keys = (record.completed.begun, "completed")
-            sums = {key: sum(figures.get(key) or 0 for figures in of_runs) for key in keys}
-            means = {f"{at}.{key}" for at in (name, path) for key in record.completed.figures}
+            sums = {key: sum(metrics.get(key) or 0 for metrics in of_runs) for key in keys}
+            means = {f"{at}.{key}" for at in (name, path) for key in record.completed.metrics}
             if shown is not None and not means.intersection(shown):
                 continue
             if text := completed_text(sums, record):
@@ -43,11 +43,11 @@ def left_out(
 def _parts(
     summaries: Sequence[Mapping[str, Any]], name: str, title: str
 ) -> Iterator[tuple[str, str, list[Mapping[str, Any]]]]:
-    """The path and title of each group, or of the only one, and its figures in each run."""
-    of_runs = [figures for summary in summaries if (figures := summary.get(name))]
-    alone = [figures for figures in of_runs if not figures.get("groups")]
+    """The path and title of each group, or of the only one, and its metrics in each run."""
+    of_runs = [metrics for summary in summaries if (metrics := summary.get(name))]
+    alone = [metrics for metrics in of_runs if not metrics.get("groups")]
     if alone:
         yield name, title, alone
-    for group in dict.fromkeys(group for figures in of_runs for group in figures.get("groups", ())):
-        own = [of for figures in of_runs if (of := figures.get("groups", {}).get(group))]
+    for group in dict.fromkeys(group for metrics in of_runs for group in metrics.get("groups", ())):
+        own = [of for metrics in of_runs if (of := metrics.get("groups", {}).get(group))]
         yield f"{name}.groups.{group}", f"{title}, group {group}", own

@@ -1,4 +1,4 @@
-"""Names of figures: the list of all, and the hint for a name that is unknown."""
+"""Names of metrics: the list of all, and the hint for a name that is unknown."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from narrows.errors import HintedError
 from narrows.results.text import TextTable
 
 ALL = "?"
-"""The name with which the command line asks for a list of all figures."""
+"""The name with which the command line asks for a list of all metrics."""
 
 PARTS = frozenset({"groups", "dns_groups", "dns_phase", "there", "back"})
-"""Parts of a path that show that a figure is about a part of the run."""
+"""Parts of a path that show that a metric is about a part of the run."""
 
 _MOST = 6
 
 
 def metrics_table(of: str, known: Sequence[tuple[str, str, str]]) -> TextTable:
-    """A table of figures for people: paths, words, units."""
-    # A figure without words has its path as its name.
+    """A table of metrics for people: paths, words, units."""
+    # A metric without words has its path as its name.
     rows = [(key, name if name not in key else "", unit) for key, name, unit in known]
-    return TextTable(f"{of}: figures", ("figure", "in words", "unit"), [("", rows)])
+    return TextTable(f"{of}: metrics", ("metric", "in words", "unit"), [("", rows)])
 
 
 class NoSuchMetric(HintedError):  # noqa: N818 - named after what it is
-    """No figure has this name; the error's text is one line.
+    """No metric has this name; the error's text is one line.
 
     Examples:
         >>> str(NoSuchMetric("p95", ["dns.response_p95_ms"]))
@@ -40,9 +40,9 @@ class NoSuchMetric(HintedError):  # noqa: N818 - named after what it is
 
 
 def nearest_metrics(name: str, known: Sequence[str]) -> str:
-    """A hint that names the figures that have all words of a wrong name, or else the nearest ones.
+    """A hint that names the metrics that have all words of a wrong name, or else the nearest ones.
 
-    Figures of the whole run come before those of its parts.
+    Metrics of the whole run come before those of its parts.
 
     Examples:
         >>> nearest_metrics("p95", ["dns.response_median_ms", "dns.response_p95_ms"])
@@ -60,7 +60,7 @@ def nearest_metrics(name: str, known: Sequence[str]) -> str:
     having = [key for key in known if wanted and wanted <= _words(key)]
     having = having or [key for key in known if name and name in key]
     if having:
-        # A sum with a name of its own comes before figures by reason, or of a part.
+        # A sum with a name of its own comes before metrics by reason, or of a part.
         having.sort(key=lambda key: (bool(PARTS & set(key.split("."))), key.startswith(f"{name}.")))
         return _asked(having)
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)

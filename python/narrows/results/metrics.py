@@ -1,4 +1,4 @@
-"""The figures of a summary as a flat list with names and units, for tables and comparisons."""
+"""The metrics of a summary as a flat list with names and units, for tables and comparisons."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from narrows.records import Direction, Figure, Record
+from narrows.records import Direction, Metric, Record
 from narrows.results.extras import records
 
 
 @dataclass(frozen=True)
-class Metric:
-    """One figure of a run."""
+class MetricValue:
+    """One metric of a run."""
 
     key: str
     """Path in the summary, with the names of links: unique within a run."""
@@ -34,26 +34,26 @@ class Metric:
 
 def metrics(
     summary: Mapping[str, Any], *, each_group: bool = False, details: bool = False
-) -> list[Metric]:
-    """The figures of a summary, in the order of its tables, without those that are null.
+) -> list[MetricValue]:
+    """The metrics of a summary, in the order of its tables, without those that are null.
 
-    With `each_group`, the figures of a TCP group are there even if it is the only one. With
-    `details`, there are also the figures that summaries and comparisons leave out, such as drops by
+    With `each_group`, the metrics of a TCP group are there even if it is the only one. With
+    `details`, there are also the metrics that summaries and comparisons leave out, such as drops by
     reason.
     """
     return list(_metrics(summary, fewest_groups=1 if each_group else 2, details=details))
 
 
 def declared() -> dict[str, set[str]]:
-    """The names of all figures that a run may have, by the section of the summary."""
-    kinds = {name: {figure.key for figure in record.figures} for name, record in records().items()}
+    """The names of all metrics that a run may have, by the section of the summary."""
+    kinds = {name: {metric.key for metric in record.metrics} for name, record in records().items()}
     return {"dns": {each.key for each in _DNS}, "flows": {each.key for each in _FLOWS}, **kinds}
 
 
 def possible(values: Sequence[float], unit: str) -> tuple[float, float]:
-    """The bounds of a figure, from all its values in all runs.
+    """The bounds of a metric, from all its values in all runs.
 
-    A figure is never negative unless one of the values is, and a percentage is at most 100 unless
+    A metric is never negative unless one of the values is, and a percentage is at most 100 unless
     one of them is more. The bounds are the same for all groups and combinations, whatever the
     values of each.
 
@@ -80,7 +80,9 @@ def value_text(value: float | None) -> str:
     return f"{value:.4g}"
 
 
-def _metrics(summary: Mapping[str, Any], *, fewest_groups: int, details: bool) -> Iterator[Metric]:
+def _metrics(
+    summary: Mapping[str, Any], *, fewest_groups: int, details: bool
+) -> Iterator[MetricValue]:
     queue = (*_QUEUE, *_QUEUE_DETAILS) if details else _QUEUE
     link = (*_LINK, *_LINK_DETAILS) if details else _LINK
     tcp = (*_FLOWS, *_FLOWS_DETAILS) if details else _FLOWS
@@ -88,8 +90,8 @@ def _metrics(summary: Mapping[str, Any], *, fewest_groups: int, details: bool) -
     # Runs that are compared may have different windows, so their names leave the times out.
     words_of = {**_PHASES, "run": "declared window"} if summary.get("window") else _PHASES
     yield from _dns(summary.get("dns"), "dns", "DNS", details=details)
-    for group, figures in groups.items():
-        yield from _dns(figures, f"dns_groups.{group}", f"DNS group {group}", details=details)
+    for group, values in groups.items():
+        yield from _dns(values, f"dns_groups.{group}", f"DNS group {group}", details=details)
     for name, phases in (summary.get("queues") or {}).items():
         for phase, words in words_of.items():
             prefix, section = f"queues.{name}.{phase}", f"queue {name}, {words}"
@@ -102,20 +104,20 @@ def _metrics(summary: Mapping[str, Any], *, fewest_groups: int, details: bool) -
     yield from _flows(flows, "flows", "TCP (bulk, once, on-off and ftp)", tcp)
     groups = (flows or {}).get("groups") or {}
     if len(groups) >= fewest_groups:
-        for group, figures in groups.items():
-            yield from _flows(figures, f"flows.groups.{group}", f"TCP group {group}", tcp)
-    # The registry of kinds is needed only if the summary has figures of theirs.
+        for group, values in groups.items():
+            yield from _flows(values, f"flows.groups.{group}", f"TCP group {group}", tcp)
+    # The registry of kinds is needed only if the summary has metrics of theirs.
     if summary.keys() - _OF_EVERY_RUN:
         for name, record in records().items():
             yield from _extra(summary.get(name), record, details=details)
 
 
 def _flows(
-    figures: Mapping[str, Any] | None, prefix: str, section: str, known: Sequence[Figure]
-) -> Iterator[Metric]:
-    """The figures of TCP connections, and the time over which goodput is a mean."""
-    for metric in _section(figures, prefix, section, known):
-        window = (figures or {}).get("window")
+    values: Mapping[str, Any] | None, prefix: str, section: str, known: Sequence[Metric]
+) -> Iterator[MetricValue]:
+    """The metrics of TCP connections, and the time over which goodput is a mean."""
+    for metric in _section(values, prefix, section, known):
+        window = (values or {}).get("window")
         if window and metric.key == f"{prefix}.goodput_mbit_per_s":
             span = f"from {value_text(window['start_s'])} to {value_text(window['end_s'])} s"
             metric = replace(metric, of=span)
@@ -123,13 +125,13 @@ def _flows(
 
 
 def _dns(
-    figures: Mapping[str, Any] | None, prefix: str, section: str, *, details: bool
-) -> Iterator[Metric]:
-    """The figures of DNS. If queries were open at the end, shares say which ones they count."""
-    known = (*_DNS, *_dns_details(figures)) if figures and details else _DNS
-    for metric in _section(figures, prefix, section, known):
+    values: Mapping[str, Any] | None, prefix: str, section: str, *, details: bool
+) -> Iterator[MetricValue]:
+    """The metrics of DNS. If queries were open at the end, shares say which ones they count."""
+    known = (*_DNS, *_dns_details(values)) if values and details else _DNS
+    for metric in _section(values, prefix, section, known):
         of = ""
-        if figures and figures.get("unfinished"):
+        if values and values.get("unfinished"):
             key = metric.key.rpartition(".")[2]
             if key == "within_1s_percent":
                 of = "of all queries that had a second to be answered in"
@@ -138,31 +140,33 @@ def _dns(
         yield replace(metric, of=of)
 
 
-def _extra(figures: Mapping[str, Any] | None, record: Record, *, details: bool) -> Iterator[Metric]:
-    """The figures of a kind of traffic, those of its parts, and those of each of its groups."""
+def _extra(
+    values: Mapping[str, Any] | None, record: Record, *, details: bool
+) -> Iterator[MetricValue]:
+    """The metrics of a kind of traffic, those of its parts, and those of each of its groups."""
     name, title, parts = record.table.name, record.title, record.parts
 
-    def section(values: Mapping[str, Any] | None, prefix: str, words: str) -> Iterator[Metric]:
+    def section(values: Mapping[str, Any] | None, prefix: str, words: str) -> Iterator[MetricValue]:
         of = completed_text(values, record)
-        for metric in _section(values, prefix, words, record.figures):
+        for metric in _section(values, prefix, words, record.metrics):
             is_partial = metric.key.rpartition(".")[2] in _partial(record)
             yield replace(metric, of=of if is_partial else "")
 
-    yield from section(figures, name, f"{title}, {parts.whole}" if parts else title)
-    for part, inner in (figures or {}).items():
+    yield from section(values, name, f"{title}, {parts.whole}" if parts else title)
+    for part, inner in (values or {}).items():
         if parts is not None and isinstance(inner, Mapping) and part != "groups":
             for metric in section(inner, f"{name}.{part}", f"{title}, {part}"):
-                if details or metric.key.rpartition(".")[2] in parts.figures:
+                if details or metric.key.rpartition(".")[2] in parts.metrics:
                     yield metric
-    for group, inner in ((figures or {}).get("groups") or {}).items():
+    for group, inner in ((values or {}).get("groups") or {}).items():
         yield from section(inner, f"{name}.groups.{group}", f"{title}, group {group}")
 
 
-def completed_text(figures: Mapping[str, Any] | None, record: Record) -> str:
+def completed_text(values: Mapping[str, Any] | None, record: Record) -> str:
     """How many items were completed, such as `3 of 4 loads`; empty if nearly all were."""
-    if not figures or record.completed is None:
+    if not values or record.completed is None:
         return ""
-    begun, done = figures.get(record.completed.begun), figures.get("completed")
+    begun, done = values.get(record.completed.begun), values.get("completed")
     if not begun or done is None or done > (1.0 - LEFT_OUT) * begun:
         return ""
     return f"{done} of {begun} {record.completed.begun}"
@@ -173,30 +177,30 @@ LEFT_OUT = 0.05
 
 
 def _partial(record: Record) -> tuple[str, ...]:
-    return () if record.completed is None else record.completed.figures
+    return () if record.completed is None else record.completed.metrics
 
 
 def _section(
-    figures: Mapping[str, Any] | None, prefix: str, section: str, known: Sequence[Figure]
-) -> Iterator[Metric]:
-    for figure in known:
-        value = None if figures is None else _value(figures, figure.key)
+    values: Mapping[str, Any] | None, prefix: str, section: str, known: Sequence[Metric]
+) -> Iterator[MetricValue]:
+    for metric in known:
+        value = None if values is None else _value(values, metric.key)
         if isinstance(value, int | float):
-            yield Metric(
-                f"{prefix}.{figure.key}",
+            yield MetricValue(
+                f"{prefix}.{metric.key}",
                 section,
-                figure.name,
-                figure.unit,
-                value * figure.scale,
-                figure.scale,
-                range=figure.range,
-                better=figure.better,
+                metric.name,
+                metric.unit,
+                value * metric.scale,
+                metric.scale,
+                range=metric.range,
+                better=metric.better,
             )
 
 
-def _value(figures: Mapping[str, Any], path: str) -> Any:
+def _value(values: Mapping[str, Any], path: str) -> Any:
     """The value at a path of keys and of numbers that count from 1; None if there is none."""
-    found: Any = figures
+    found: Any = values
     for key in path.split("."):
         if isinstance(found, Mapping):
             found = found.get(key)
@@ -212,125 +216,125 @@ _ENDS = {"low": 1, "high": 2}
 """The numbers of an interval's ends."""
 
 
-def _dns_details(figures: Mapping[str, Any]) -> Iterator[Figure]:
-    """Figures of DNS by attempt and by transport, and the times of its phases."""
-    for number in range(1, len(figures.get("answered_at_attempt") or []) + 1):
+def _dns_details(values: Mapping[str, Any]) -> Iterator[Metric]:
+    """Metrics of DNS by attempt and by transport, and the times of its phases."""
+    for number in range(1, len(values.get("answered_at_attempt") or []) + 1):
         at = f"answered at attempt {number}"
-        yield Figure(f"answered_at_attempt.{number}", f"queries {at}")
-        yield Figure(f"answered_at_attempt_percent.{number}", at, "%")
+        yield Metric(f"answered_at_attempt.{number}", f"queries {at}")
+        yield Metric(f"answered_at_attempt_percent.{number}", at, "%")
     yield from _DNS_DETAILS
-    for transport in figures.get("transports") or {}:
-        for figure in _TRANSPORT:
+    for transport in values.get("transports") or {}:
+        for metric in _TRANSPORT:
             yield replace(
-                figure,
-                key=f"transports.{transport}.{figure.key}",
-                name=f"{figure.name}, over {transport}",
+                metric,
+                key=f"transports.{transport}.{metric.key}",
+                name=f"{metric.name}, over {transport}",
             )
 
 
 _PHASES = {"run": "whole run", "dns_phase": "DNS phase"}
 
 _DNS = (
-    Figure("queries", "measured queries"),
-    Figure("unfinished", "queries open at the end"),
-    Figure("first_attempt_percent", "answered at the first attempt", "%", better="higher"),
-    Figure("truncated_percent", "truncated, asked again over TCP", "%"),
-    Figure("without_retry_percent", "answered, and no attempt had failed", "%", better="higher"),
-    Figure("within_1s_percent", "answered within a second", "%", better="higher"),
-    Figure("unanswered_percent", "unanswered", "%", better="lower"),
-    Figure("turned_away", "arrivals that were not asked", better="lower"),
-    Figure("attempts_refused", "attempts: the server refused the connection", better="lower"),
-    Figure("attempts_closed", "attempts: the server closed the connection", better="lower"),
-    Figure("attempts_reset", "attempts: the server reset the connection", better="lower"),
-    Figure("attempts_silent", "attempts: no answer in time over a connection", better="lower"),
-    Figure("response_median_ms", "response time of answered queries, median", "ms", better="lower"),
-    Figure(
+    Metric("queries", "measured queries"),
+    Metric("unfinished", "queries open at the end"),
+    Metric("first_attempt_percent", "answered at the first attempt", "%", better="higher"),
+    Metric("truncated_percent", "truncated, asked again over TCP", "%"),
+    Metric("without_retry_percent", "answered, and no attempt had failed", "%", better="higher"),
+    Metric("within_1s_percent", "answered within a second", "%", better="higher"),
+    Metric("unanswered_percent", "unanswered", "%", better="lower"),
+    Metric("turned_away", "arrivals that were not asked", better="lower"),
+    Metric("attempts_refused", "attempts: the server refused the connection", better="lower"),
+    Metric("attempts_closed", "attempts: the server closed the connection", better="lower"),
+    Metric("attempts_reset", "attempts: the server reset the connection", better="lower"),
+    Metric("attempts_silent", "attempts: no answer in time over a connection", better="lower"),
+    Metric("response_median_ms", "response time of answered queries, median", "ms", better="lower"),
+    Metric(
         "response_p95_ms", "response time of answered queries, 95 % within", "ms", better="lower"
     ),
-    Figure(
+    Metric(
         "response_p99_ms", "response time of answered queries, 99 % within", "ms", better="lower"
     ),
-    Figure("rtt_median_ms", "round trip of the answered attempt, median", "ms", better="lower"),
-    Figure("packets_per_answer", "packets for an answer, both ways", better="lower"),
-    Figure("late_answers", "late answers", better="lower"),
-    Figure("queries_per_s", "queries per second", "1/s"),
+    Metric("rtt_median_ms", "round trip of the answered attempt, median", "ms", better="lower"),
+    Metric("packets_per_answer", "packets for an answer, both ways", better="lower"),
+    Metric("late_answers", "late answers", better="lower"),
+    Metric("queries_per_s", "queries per second", "1/s"),
 )
 _QUEUE = (
-    Figure("backlog_mean_bytes", "backlog, mean", "kB", 1e-3),
-    Figure("backlog_p5_bytes", "backlog, 5th percentile", "kB", 1e-3),
-    Figure("backlog_p95_bytes", "backlog, 95th percentile", "kB", 1e-3),
-    Figure("backlog_mean_packets", "backlog, mean", "packets"),
-    Figure("ring_mean_bytes", "in the ring or in transmission, mean", "kB", 1e-3),
-    Figure("sojourn_mean_ms", "time in queue and ring, mean", "ms", better="lower"),
-    Figure("held_mean_packets", "in queue and ring, mean over time", "packets"),
-    Figure("drops_total_per_s", "drops", "1/s"),
-    Figure("dns_drops_per_s", "drops of DNS packets", "1/s", better="lower"),
-    Figure("marks_total_per_s", "marks", "1/s"),
-    Figure("loss_percent", "packets dropped", "%", better="lower"),
+    Metric("backlog_mean_bytes", "backlog, mean", "kB", 1e-3),
+    Metric("backlog_p5_bytes", "backlog, 5th percentile", "kB", 1e-3),
+    Metric("backlog_p95_bytes", "backlog, 95th percentile", "kB", 1e-3),
+    Metric("backlog_mean_packets", "backlog, mean", "packets"),
+    Metric("ring_mean_bytes", "in the ring or in transmission, mean", "kB", 1e-3),
+    Metric("sojourn_mean_ms", "time in queue and ring, mean", "ms", better="lower"),
+    Metric("held_mean_packets", "in queue and ring, mean over time", "packets"),
+    Metric("drops_total_per_s", "drops", "1/s"),
+    Metric("dns_drops_per_s", "drops of DNS packets", "1/s", better="lower"),
+    Metric("marks_total_per_s", "marks", "1/s"),
+    Metric("loss_percent", "packets dropped", "%", better="lower"),
 )
 _LINK = (
-    Figure("utilisation_percent", "utilisation", "%"),
-    Figure("throughput_mbit_per_s", "throughput with framing", "Mbit/s"),
-    Figure("lost_per_s", "lost on the wire", "1/s"),
+    Metric("utilisation_percent", "utilisation", "%"),
+    Metric("throughput_mbit_per_s", "throughput with framing", "Mbit/s"),
+    Metric("lost_per_s", "lost on the wire", "1/s"),
 )
 _FLOWS = (
-    Figure("flows", "connections"),
-    Figure("ecn_flows", "connections with ECN"),
-    Figure("goodput_mbit_per_s", "goodput", "Mbit/s", better="higher"),
-    Figure("jain_fairness", "Jain's fairness index", better="higher"),
-    Figure("retransmitted_percent", "retransmitted segments", "%", better="lower"),
-    Figure("timeouts", "retransmission timeouts", better="lower"),
-    Figure("srtt_median_ms", "smoothed round-trip time, median", "ms", better="lower"),
+    Metric("flows", "connections"),
+    Metric("ecn_flows", "connections with ECN"),
+    Metric("goodput_mbit_per_s", "goodput", "Mbit/s", better="higher"),
+    Metric("jain_fairness", "Jain's fairness index", better="higher"),
+    Metric("retransmitted_percent", "retransmitted segments", "%", better="lower"),
+    Metric("timeouts", "retransmission timeouts", better="lower"),
+    Metric("srtt_median_ms", "smoothed round-trip time, median", "ms", better="lower"),
 )
 _SPAN_DETAILS = (
-    Figure("start_s", "start of the time counted", "s"),
-    Figure("end_s", "end of the time counted", "s"),
+    Metric("start_s", "start of the time counted", "s"),
+    Metric("end_s", "end of the time counted", "s"),
 )
 _DNS_DETAILS = (
-    Figure("unanswered", "unanswered queries", better="lower"),
-    Figure(
+    Metric("unanswered", "unanswered queries", better="lower"),
+    Metric(
         "first_attempt_interval_percent.low",
         "answered at the first attempt, lower end of the interval",
         "%",
     ),
-    Figure(
+    Metric(
         "first_attempt_interval_percent.high",
         "answered at the first attempt, upper end of the interval",
         "%",
     ),
-    Figure("dns_phase.start_s", "start of the DNS phase", "s"),
-    Figure("dns_phase.end_s", "end of the DNS phase", "s"),
-    Figure("dns_phase.length_s", "length of the DNS phase", "s"),
-    Figure("measured_phase.start_s", "start of the measured queries", "s"),
-    Figure("measured_phase.end_s", "end of the measured queries", "s"),
-    Figure("measured_phase.length_s", "time of the measured queries", "s"),
+    Metric("dns_phase.start_s", "start of the DNS phase", "s"),
+    Metric("dns_phase.end_s", "end of the DNS phase", "s"),
+    Metric("dns_phase.length_s", "length of the DNS phase", "s"),
+    Metric("measured_phase.start_s", "start of the measured queries", "s"),
+    Metric("measured_phase.end_s", "end of the measured queries", "s"),
+    Metric("measured_phase.length_s", "time of the measured queries", "s"),
 )
 _TRANSPORT = (
-    Figure("attempts", "attempts"),
-    Figure("reused_percent", "attempts on an open connection", "%"),
-    Figure("handshake_median_ms", "handshake, median", "ms", better="lower"),
-    Figure("packets_sent", "packets that clients sent"),
-    Figure("bytes_sent", "data that clients sent", "bytes"),
-    Figure("packets_received", "packets that clients received"),
-    Figure("bytes_received", "data that clients received", "bytes"),
+    Metric("attempts", "attempts"),
+    Metric("reused_percent", "attempts on an open connection", "%"),
+    Metric("handshake_median_ms", "handshake, median", "ms", better="lower"),
+    Metric("packets_sent", "packets that clients sent"),
+    Metric("bytes_sent", "data that clients sent", "bytes"),
+    Metric("packets_received", "packets that clients received"),
+    Metric("bytes_received", "data that clients received", "bytes"),
 )
 _QUEUE_DETAILS = (
     *_SPAN_DETAILS,
-    Figure("samples", "samples"),
-    Figure("backlog_p5_packets", "backlog, 5th percentile", "packets"),
-    Figure("backlog_p95_packets", "backlog, 95th percentile", "packets"),
-    Figure("drops_per_s.overflow", "drops, because the queue was full", "1/s"),
-    Figure("drops_per_s.early", "drops that the AQM decided", "1/s"),
-    Figure("drops_per_s.forced", "drops, because RED's average was above its maximum", "1/s"),
-    Figure("marks_per_s.early", "marks that the AQM decided", "1/s"),
-    Figure("marks_per_s.forced", "marks, because RED's average was above its maximum", "1/s"),
+    Metric("samples", "samples"),
+    Metric("backlog_p5_packets", "backlog, 5th percentile", "packets"),
+    Metric("backlog_p95_packets", "backlog, 95th percentile", "packets"),
+    Metric("drops_per_s.overflow", "drops, because the queue was full", "1/s"),
+    Metric("drops_per_s.early", "drops that the AQM decided", "1/s"),
+    Metric("drops_per_s.forced", "drops, because RED's average was above its maximum", "1/s"),
+    Metric("marks_per_s.early", "marks that the AQM decided", "1/s"),
+    Metric("marks_per_s.forced", "marks, because RED's average was above its maximum", "1/s"),
 )
-_LINK_DETAILS = (*_SPAN_DETAILS, Figure("packets_per_s", "packets", "1/s"))
+_LINK_DETAILS = (*_SPAN_DETAILS, Metric("packets_per_s", "packets", "1/s"))
 _FLOWS_DETAILS = (
-    Figure("segments_sent", "segments sent"),
-    Figure("ecn_reductions", "reductions of the window by ECN"),
-    Figure("window.start_s", "start of the first connection", "s"),
-    Figure("window.end_s", "end of the last connection", "s"),
-    Figure("window.length_s", "time over which goodput is a mean", "s"),
+    Metric("segments_sent", "segments sent"),
+    Metric("ecn_reductions", "reductions of the window by ECN"),
+    Metric("window.start_s", "start of the first connection", "s"),
+    Metric("window.end_s", "end of the last connection", "s"),
+    Metric("window.length_s", "time over which goodput is a mean", "s"),
 )
 _OF_EVERY_RUN = frozenset({"window", "dns", "dns_groups", "queues", "links", "flows", "flags"})

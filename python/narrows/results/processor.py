@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from narrows.records import Column, Figure, Pen, Plot, Record, Table
+from narrows.records import Column, Metric, Pen, Plot, Record, Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,10 +58,10 @@ def _summarise(rows: pl.DataFrame, end_s: float) -> dict[str, Any]:
     }
 
 
-def _load_says(figures: Mapping[str, Any]) -> str | None:
+def _load_says(metrics: Mapping[str, Any]) -> str | None:
     return (
-        f"Lines over time: packets took {figures['cpu_s']:.3g} s of the processor in all, "
-        f"{figures['turn_us']:.3g} us each time that the kernel worked on them."
+        f"Lines over time: packets took {metrics['cpu_s']:.3g} s of the processor in all, "
+        f"{metrics['turn_us']:.3g} us each time that the kernel worked on them."
     )
 
 
@@ -98,22 +98,22 @@ PROCESSOR = Record(
         ),
     ),
     title="processor",
-    figures=(
-        Figure(
+    metrics=(
+        Metric(
             "cpu_s",
             "processor time of packets",
             "s",
             doc="Processor time of all these nodes together.",
             better="lower",
         ),
-        Figure(
+        Metric(
             "load_percent",
             "processor load",
             "%",
             doc="`cpu_s` divided by the run's length.",
             better="lower",
         ),
-        Figure(
+        Metric(
             "turn_us",
             "processor time of a turn",
             "us",

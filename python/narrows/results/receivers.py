@@ -21,7 +21,7 @@ def limited_by_receivers(flows: pl.DataFrame, *, windowed: bool = False) -> list
 
     Args:
         flows: As in `flows.parquet`.
-        windowed: Whether the other figures cover a declared window; these times never do.
+        windowed: Whether the other metrics cover a declared window; these times never do.
     """
     found = []
     for (group,), own in flows.group_by(("group",), maintain_order=True):

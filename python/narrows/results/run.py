@@ -148,7 +148,7 @@ class Run:
             folder=path,
             set=document.get("set", {}),
         )
-        # Keeps the figures of the version that wrote the run, even if this one computes others.
+        # Keeps the metrics of the version that wrote the run, even if this one computes others.
         run.__dict__["summary"] = document["summary"]
         return run
 
@@ -186,12 +186,12 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The run's figures as JSON values; docs/run-folder.md says what they mean."""
+        """The run's metrics as JSON values; docs/run-folder.md says what they mean."""
         return in_order_of(self.scenario, summarise(self.tables, self.end_s, self.window))
 
     @property
     def window(self) -> tuple[float, float] | None:
-        """The window that the scenario declares for figures, as far as the run went, in seconds."""
+        """The window that the scenario declares for metrics, as far as the run went, in seconds."""
         declared = declared_window(self.scenario)
         return declared and (declared[0], max(declared[0], min(declared[1], self.end_s)))
 
@@ -237,7 +237,7 @@ class Run:
 
     @property
     def flags(self) -> list[str]:
-        """Sentences that readers should know before they trust a figure; usually none."""
+        """Sentences that readers should know before they trust a metric; usually none."""
         measured = self.host.get("kernel", {}).get("flags", ())
         return [*self.summary.get("flags", ()), *measured]
 

@@ -103,14 +103,14 @@ def _record_reference(record: Record) -> str:
         table_reference(record.table),
         f"In the summary, `{record.table.name}` has:",
         "",
-        "| figure | unit | meaning |",
+        "| metric | unit | meaning |",
         "|---|---|---|",
     ]
-    for figure in record.figures:
+    for metric in record.metrics:
         # If tables for people use another unit than the summary, only the key has the summary's.
-        unit = figure.unit if figure.scale == 1.0 else figure.key.rpartition("_")[2]
-        doc = figure.doc or f"{figure.name[0].upper()}{figure.name[1:]}."
-        lines.append(f"| `{figure.key}` | {unit} | {doc} |")
+        unit = metric.unit if metric.scale == 1.0 else metric.key.rpartition("_")[2]
+        doc = metric.doc or f"{metric.name[0].upper()}{metric.name[1:]}."
+        lines.append(f"| `{metric.key}` | {unit} | {doc} |")
     return "\n".join([*lines, ""])
 
 

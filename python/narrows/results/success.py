@@ -25,7 +25,7 @@ def attempts_mislead(summaries: Summaries) -> bool:
 
 
 def is_first_attempt(key: str) -> bool:
-    """Whether a figure is the share of first attempts, of all queries or of a group's."""
+    """Whether a metric is the share of first attempts, of all queries or of a group's."""
     return key == FIRST_ATTEMPT or (
         key.startswith("dns_groups.") and key.endswith(FIRST_ATTEMPT.removeprefix("dns"))
     )
@@ -37,7 +37,7 @@ def counted(summaries: Summaries, key: str) -> tuple[int, int] | None:
     The share may be that of a group. The result is None for another key, and if the share is not of
     all queries: answers within a second leave out the last second of a run that left queries open.
     """
-    section, _, figure = key.rpartition(".")
+    section, _, metric = key.rpartition(".")
     group = section.removeprefix("dns_groups.")
     asked = [
         summary.get("dns") if section == "dns" else (summary.get("dns_groups") or {}).get(group)
@@ -46,9 +46,9 @@ def counted(summaries: Summaries, key: str) -> tuple[int, int] | None:
     if not all(dns and dns["queries"] for dns in asked):
         return None
     total = sum(dns["queries"] for dns in asked if dns)
-    if figure == FIRST_ATTEMPT.removeprefix("dns."):
+    if metric == FIRST_ATTEMPT.removeprefix("dns."):
         return sum(sum(dns["answered_at_attempt"][:1]) for dns in asked if dns), total
-    if figure == WITHIN_1S.removeprefix("dns.") and not any(
+    if metric == WITHIN_1S.removeprefix("dns.") and not any(
         dns["unfinished"] for dns in asked if dns
     ):
         shares = [(dns.get("within_1s_percent"), dns["queries"]) for dns in asked if dns]

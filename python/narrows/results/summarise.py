@@ -1,6 +1,6 @@
-"""Computes a run's figures from its tables: plain JSON values, the same for the same tables.
+"""Computes a run's metrics from its tables: plain JSON values, the same for the same tables.
 
-Sums are exactly rounded (``math.fsum``), so they do not depend on the order of summation. Figures
+Sums are exactly rounded (``math.fsum``), so they do not depend on the order of summation. Metrics
 have nine significant digits. A run has these phases:
 
 - ``run``: from 0 to the end, or the window that the scenario declares.
@@ -52,12 +52,12 @@ Span = tuple[float, float]
 def summarise(
     tables: Mapping[str, pl.DataFrame], end_s: float, window: Span | None = None
 ) -> dict[str, Any]:
-    """The figures of a run that ended at ``end_s``, or of a window of it.
+    """The metrics of a run that ended at ``end_s``, or of a window of it.
 
     Returns:
         ``dns`` and ``flows`` (None if the run had none), ``queues`` and ``links`` by link, and the
         sections of kinds of traffic; ``flags`` are sentences on what is odd about the run.
-        Percentages are 0 to 100. A figure that the run does not give is None.
+        Percentages are 0 to 100. A metric that the run does not give is None.
     """
     queries = tables["queries"]
     whole = (0.0, end_s) if window is None else window
@@ -67,7 +67,7 @@ def summarise(
         spans["dns_phase"] = phase
     known = TABLES.keys() | SAMPLES.keys()
     links = {str(key[0]): part for key, part in _by_link(tables["links"])}
-    figures = {
+    metrics = {
         **({} if window is None else {"window": _span(window)}),
         "dns": _dns(queries, tables["attempts"], end_s, window),
         "queues": {
@@ -94,11 +94,11 @@ def summarise(
     }
     groups = queries.get_column("group").unique(maintain_order=True).to_list()
     if len(groups) > 1:
-        figures["dns_groups"] = {
+        metrics["dns_groups"] = {
             group: _dns(queries.filter(pl.col("group") == group), tables["attempts"], end_s, window)
             for group in groups
         }
-    rounded = _rounded(figures)
+    rounded = _rounded(metrics)
     assert isinstance(rounded, dict)
     return rounded
 
@@ -150,7 +150,7 @@ def _empty(window: Span | None) -> list[str]:
     """A flag if the run ended before its window began."""
     if window is None or window[0] < window[1]:
         return []
-    return [f"the run ended before the window that begins at {window[0]:g} s; it has no figures"]
+    return [f"the run ended before the window that begins at {window[0]:g} s; it has no metrics"]
 
 
 def _without_retry(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
@@ -199,10 +199,10 @@ _FAILURES = {
 def _transports(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, Any]:
     """The costs of the attempts at these queries, by transport: sums over all attempts."""
     made = attempts.join(done.select("query"), on="query", how="semi")
-    figures = {}
+    metrics = {}
     for (transport,), part in made.group_by(("transport",), maintain_order=True):
         count = part.height
-        figures[str(transport)] = {
+        metrics[str(transport)] = {
             "attempts": count,
             "reused_percent": percent(int(part.get_column("reused").sum()), count),
             "handshake_median_ms": percentile(
@@ -213,7 +213,7 @@ def _transports(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, Any]:
                 for key in ("packets_sent", "bytes_sent", "packets_received", "bytes_received")
             },
         }
-    return figures
+    return metrics
 
 
 def _packets_per_answer(transports: Mapping[str, Any], answered: int) -> float | None:
@@ -364,15 +364,15 @@ def _held(samples: pl.DataFrame, times: Floats, within: npt.NDArray[np.bool_]) -
 def _flows(flows: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
     if flows.is_empty():
         return None
-    figures = _flow_group(flows, end_s)
+    metrics = _flow_group(flows, end_s)
     groups = flows.get_column("group").unique(maintain_order=True).to_list()
-    figures["groups"] = {
+    metrics["groups"] = {
         group: _flow_group(flows.filter(pl.col("group") == group), end_s) for group in groups
     }
     if len(groups) > 1:
         # Groups are not meant to get the same: they start, stop, pause and limit rates as told.
-        figures["jain_fairness"] = None
-    return figures
+        metrics["jain_fairness"] = None
+    return metrics
 
 
 def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:

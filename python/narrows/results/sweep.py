@@ -110,7 +110,7 @@ class Sweep:
 
     @cached_property
     def table(self) -> pl.DataFrame:
-        """A row for each run: varied keys, seed, how it ended, and every figure of its summary."""
+        """A row for each run: varied keys, seed, how it ended, and every metric of its summary."""
         return sweep_table(self.axes, self.runs)
 
     @property
@@ -188,7 +188,7 @@ class Sweep:
         by: Sequence[str] | None = None,
         where: Mapping[str, Any] | None = None,
     ) -> PlottedSweep:
-        """A figure's means over the seeds, with 95 % intervals, against a varied key.
+        """A metric's means over the seeds, with 95 % intervals, against a varied key.
 
         Args:
             metric: A column of the table, or the end of its name; answers at the first attempt by
@@ -201,7 +201,7 @@ class Sweep:
             A `narrows.report.SweepPlot`, which a notebook shows.
 
         Raises:
-            NarrowsError: There is no such figure or key, or nothing to draw.
+            NarrowsError: There is no such metric or key, or nothing to draw.
         """
         plot: PlottedSweep = drawn("of_sweep", self, metric, against, by, where or {})
         return plot

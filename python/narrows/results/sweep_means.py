@@ -1,7 +1,7 @@
-"""Figures of a sweep over its seeds: their names, and means with intervals.
+"""Metrics of a sweep over its seeds: their names, and means with intervals.
 
 A combination's mean has a 95 % interval over its seeds: Student's, for percentages on a scale that
-keeps it between 0 and 100, and cut off at 0 for other figures that are never negative. There is no
+keeps it between 0 and 100, and cut off at 0 for other metrics that are never negative. There is no
 interval with one seed, nor if all seeds give the same value, because they do not show how much
 another seed would differ. Percentages have no interval with two seeds either, nor if more than half
 of the seeds give 0 % or 100 % (`intervals.is_short_of_seeds`). Close to an end, the interval would
@@ -21,18 +21,18 @@ from narrows.results.metric_names import PARTS, NoSuchMetric, metrics_table
 from narrows.results.metrics import metrics, possible
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import SweepRun, canonical
-from narrows.results.sweep_table import figures
+from narrows.results.sweep_table import by_path
 from narrows.results.text import TextTable
 
 
 @dataclass(frozen=True)
-class Figure:
-    """A figure of a sweep's runs."""
+class SweepMetric:
+    """A metric of a sweep's runs."""
 
     key: str
     """Its path in the summary."""
     name: str
-    """The figure in words."""
+    """The metric in words."""
     unit: str
     scale: float
     """The factor from the summary's unit to `unit`."""
@@ -42,11 +42,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Point:
-    """A figure of one combination, over the seeds."""
+    """A metric of one combination, over the seeds."""
 
     settings: Mapping[str, Any]
     runs: int
-    """The number of complete runs that have the figure."""
+    """The number of complete runs that have the metric."""
     mean: float
     low: float | None
     """Lower end of the 95 % interval; None if there is no interval."""
@@ -64,31 +64,31 @@ NO_INTERVAL = (
 """A note that is shown once if a point has too few seeds."""
 
 
-def figures_of(sweep: Sweep) -> dict[str, Figure]:
-    """The figures that complete runs have, by path, in the table's order."""
-    named: dict[str, Figure] = {}
+def metrics_of(sweep: Sweep) -> dict[str, SweepMetric]:
+    """The metrics that complete runs have, by path, in the table's order."""
+    named: dict[str, SweepMetric] = {}
     keys: dict[str, None] = {}
     for run in sweep.runs:
         if run.complete:
-            found = figures(run.summary)
+            found = by_path(run.summary)
             if not keys.keys() >= found.keys():
                 keys.update(dict.fromkeys(found))
                 for metric in metrics(run.summary, each_group=True, details=True):
                     name = f"{metric.section}: {metric.name}"
-                    named[metric.key] = Figure(
+                    named[metric.key] = SweepMetric(
                         metric.key, name, metric.unit, metric.scale, metric.range
                     )
     return {key: named.get(key) or _unnamed(key) for key in keys}
 
 
-def figure_named(sweep: Sweep, name: str) -> Figure:
-    """A figure by its path, or by the end of its path if that is unique.
+def metric_named(sweep: Sweep, name: str) -> SweepMetric:
+    """A metric by its path, or by the end of its path if that is unique.
 
     Raises:
-        NoSuchMetric: There is no such figure.
+        NoSuchMetric: There is no such metric.
         NarrowsError: There are several, or no run is complete.
     """
-    known = figures_of(sweep)
+    known = metrics_of(sweep)
     if name in known:
         return known[name]
     where = sweep.folder or sweep.name
@@ -96,45 +96,45 @@ def figure_named(sweep: Sweep, name: str) -> Figure:
     if len(ending) == 1:
         return known[ending[0]]
     if ending:
-        # Figures of the whole run and of all groups come before those of parts.
+        # Metrics of the whole run and of all groups come before those of parts.
         whole = [key for key in ending if not PARTS.intersection(key.split("."))]
         if len(whole) == 1:
             return known[whole[0]]
         raise NarrowsError(
-            f"{where}: metric {name}: several figures end like this; "
+            f"{where}: metric {name}: several metrics end like this; "
             f"hint: one of {', '.join(ending[:4])}"
         )
     if not known:
-        raise NarrowsError(f"{where}: no run is complete, so there are no figures")
+        raise NarrowsError(f"{where}: no run is complete, so there are no metrics")
     raise NoSuchMetric(name, list(known), where)
 
 
-def figures_table(sweep: Sweep) -> TextTable:
-    """All figures of a sweep, for people: paths, words, units.
+def table_of_metrics(sweep: Sweep) -> TextTable:
+    """All metrics of a sweep, for people: paths, words, units.
 
     Raises:
         NarrowsError: No run is complete.
     """
-    known = figures_of(sweep)
+    known = metrics_of(sweep)
     if not known:
         raise NarrowsError(
-            f"{sweep.folder or sweep.name}: no run is complete, so there are no figures"
+            f"{sweep.folder or sweep.name}: no run is complete, so there are no metrics"
         )
     return metrics_table(sweep.name, [(f.key, f.name, _units(f)) for f in known.values()])
 
 
-def points(sweep: Sweep, figure: Figure) -> list[Point]:
-    """The mean of a figure for every combination that has it, in the table's order."""
+def points(sweep: Sweep, metric: SweepMetric) -> list[Point]:
+    """The mean of a metric for every combination that has it, in the table's order."""
     groups: dict[str, list[SweepRun]] = {}
     for run in sweep.runs:
         if run.complete:
             groups.setdefault(canonical(list(run.settings.values())), []).append(run)
     of_groups = [
-        (runs, [value for run in runs if (value := _value(run, figure)) is not None])
+        (runs, [value for run in runs if (value := _value(run, metric)) is not None])
         for runs in groups.values()
     ]
     known = [value for _, values in of_groups for value in values]
-    bounds = possible(known, figure.unit)
+    bounds = possible(known, metric.unit)
     return [
         _point(runs[0].settings, values, is_seedless(runs), bounds)
         for runs, values in of_groups
@@ -143,7 +143,7 @@ def points(sweep: Sweep, figure: Figure) -> list[Point]:
 
 
 def is_seedless(runs: Sequence[SweepRun]) -> bool:
-    """Whether there are several seeds and all gave the same figures."""
+    """Whether there are several seeds and all gave the same metrics."""
     first, *others = runs
     return bool(others) and all(run.summary == first.summary for run in others)
 
@@ -160,9 +160,9 @@ def _point(
     return Point(settings, len(values), mean, low, high, each, is_short)
 
 
-def _value(run: SweepRun, figure: Figure) -> float | None:
-    raw = figures(run.summary).get(figure.key)
-    return None if raw is None else raw * figure.scale
+def _value(run: SweepRun, metric: SweepMetric) -> float | None:
+    raw = by_path(run.summary).get(metric.key)
+    return None if raw is None else raw * metric.scale
 
 
 _UNITS = {
@@ -177,8 +177,8 @@ _UNITS = {
 }
 
 
-def _unnamed(key: str) -> Figure:
-    """A figure without its own words: its name is its path, which ends in the unit.
+def _unnamed(key: str) -> SweepMetric:
+    """A metric without its own words: its name is its path, which ends in the unit.
 
     Examples:
         >>> _unnamed("flows.web.srtt_median_ms").unit, _unnamed("run.drops_per_s.early").unit
@@ -186,14 +186,14 @@ def _unnamed(key: str) -> Figure:
     """
     for ending, unit in _UNITS.items():
         if key.endswith(f"_{ending}"):
-            return Figure(key, key.removesuffix(f"_{ending}"), unit, 1.0)
+            return SweepMetric(key, key.removesuffix(f"_{ending}"), unit, 1.0)
         if f"_{ending}." in key:
-            return Figure(key, key, unit, 1.0)
-    return Figure(key, key, "", 1.0)
+            return SweepMetric(key, key, unit, 1.0)
+    return SweepMetric(key, key, "", 1.0)
 
 
-def _units(figure: Figure) -> str:
+def _units(metric: SweepMetric) -> str:
     """The unit of the table's column, and that of plots if it is another."""
-    if figure.scale == 1.0:
-        return figure.unit
-    return f"{_unnamed(figure.key).unit} ({figure.unit} in plots)"
+    if metric.scale == 1.0:
+        return metric.unit
+    return f"{_unnamed(metric.key).unit} ({metric.unit} in plots)"

@@ -47,7 +47,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class SweepRun:
-    """One run of a sweep: its place in the sweep, how it ended, and its figures."""
+    """One run of a sweep: its place in the sweep, how it ended, and its metrics."""
 
     run: str
     """The digest of the resolved scenario, the seed, the backend and the version."""
@@ -83,7 +83,7 @@ class SweepRun:
 
     @property
     def flags(self) -> list[str]:
-        """Sentences that readers should know before they trust a figure."""
+        """Sentences that readers should know before they trust a metric."""
         return list(self.summary.get("flags", ()))
 
 

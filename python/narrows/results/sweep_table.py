@@ -1,8 +1,8 @@
-"""The table of a sweep: a row for each run, the varied keys, and every figure of the summaries.
+"""The table of a sweep: a row for each run, the varied keys, and every metric of the summaries.
 
-A figure's column is its path in the summary, such as `dns.first_attempt_percent` or
+A metric's column is its path in the summary, such as `dns.first_attempt_percent` or
 `queues.bottleneck.forward.run.sojourn_mean_ms`; names contain the unit of the values. An array's
-entries are numbered from 1, and an interval's ends are `.low` and `.high`. A figure with the same
+entries are numbered from 1, and an interval's ends are `.low` and `.high`. A metric with the same
 name as a varied key gets the prefix `summary.`.
 """
 
@@ -33,7 +33,7 @@ def sweep_table(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> pl.DataFrame:
         pl.Series("events", [run.events for run in runs], dtype=pl.UInt64),
         pl.Series("run", [run.run for run in runs], dtype=pl.String),
     ]
-    found = [figures(run.summary) for run in runs]
+    found = [by_path(run.summary) for run in runs]
     known = dict.fromkeys(name for of_run in found for name in of_run)
     taken = {axis.key for axis in axes}
     for name in known:
@@ -42,21 +42,21 @@ def sweep_table(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def figures(summary: Mapping[str, Any]) -> dict[str, float]:
+def by_path(summary: Mapping[str, Any]) -> dict[str, float]:
     """The numbers of a summary by their paths, without nulls and texts.
 
     Examples:
-        >>> figures({"dns": {"queries": 3, "note": "text", "interval_percent": [90.0, 95.0]}})
+        >>> by_path({"dns": {"queries": 3, "note": "text", "interval_percent": [90.0, 95.0]}})
         {'dns.queries': 3.0, 'dns.interval_percent.low': 90.0, 'dns.interval_percent.high': 95.0}
     """
-    return {path: value for path, value in figures_or_null(summary).items() if value is not None}
+    return {path: value for path, value in by_path_or_null(summary).items() if value is not None}
 
 
-def figures_or_null(summary: Mapping[str, Any]) -> dict[str, float | None]:
+def by_path_or_null(summary: Mapping[str, Any]) -> dict[str, float | None]:
     """The numbers of a summary by their paths, with None for null; without texts.
 
     Examples:
-        >>> figures_or_null({"dns": {"queries": 0, "note": "text", "response_median_ms": None}})
+        >>> by_path_or_null({"dns": {"queries": 0, "note": "text", "response_median_ms": None}})
         {'dns.queries': 0.0, 'dns.response_median_ms': None}
     """
     found: dict[str, float | None] = {}

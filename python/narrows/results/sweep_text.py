@@ -1,4 +1,4 @@
-"""A sweep as plain text: each combination's figures, means over the seeds with their intervals."""
+"""A sweep as plain text: each combination's metrics, means over the seeds with their intervals."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from narrows.results.sweep import Sweep
 from narrows.results.sweep_means import (
     NO_INTERVAL,
     Point,
-    figure_named,
-    figures_of,
     is_seedless,
+    metric_named,
+    metrics_of,
     points,
 )
 from narrows.results.sweep_run import SweepRun, canonical
@@ -30,12 +30,12 @@ MOST_ROWS = 60
 """The most combinations that are printed; the table has the others."""
 
 NO_MEAN = (
-    'no mean ("-"): no complete run of the combination has the figure; there is no response time, '
+    'no mean ("-"): no complete run of the combination has the metric; there is no response time, '
     "for example, if no query was answered"
 )
-"""A note that is shown once if a combination lacks a figure."""
+"""A note that is shown once if a combination lacks a metric."""
 
-# If the user names no figure, the first four of these that the sweep has are printed.
+# If the user names no metric, the first four of these that the sweep has are printed.
 _LIKELY = (
     "dns.within_1s_percent",
     "dns.first_attempt_percent",
@@ -52,37 +52,37 @@ _MOST_COLUMNS = 4
 
 
 def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
-    """The named figures of every combination, or the likeliest ones if none is named.
+    """The named metrics of every combination, or the likeliest ones if none is named.
 
     Raises:
-        NarrowsError: No figure has one of the names.
+        NarrowsError: No metric has one of the names.
     """
-    known = figures_of(sweep)
+    known = metrics_of(sweep)
     if names:
-        chosen = [figure_named(sweep, name) for name in names]
+        chosen = [metric_named(sweep, name) for name in names]
     else:
         summaries = [run.summary for run in sweep.runs]
         chosen = [known[key] for key in likeliest(_LIKELY, known, summaries, _MOST_COLUMNS)]
-    # If there are only a few figures, single seeds have room beside the mean.
+    # If there are only a few metrics, single seeds have room beside the mean.
     ranges = bool(names) and len(sweep.seeds) > 1
-    per_figure = 2 if ranges else 1
-    blank = ["-"] * (per_figure * len(chosen))
+    per_metric = 2 if ranges else 1
+    blank = ["-"] * (per_metric * len(chosen))
     cells: dict[str, list[str]] = {}
     is_short = False
     found: list[tuple[str, str, int]] = []
     with_interval: list[int] = []
-    for column, figure in enumerate(chosen):
+    for column, metric in enumerate(chosen):
         # In the units that the names say.
-        for point in points(sweep, replace(figure, scale=1.0)):
+        for point in points(sweep, replace(metric, scale=1.0)):
             at = canonical(list(point.settings.values()))
             row = cells.setdefault(at, list(blank))
-            row[per_figure * column] = point_text(point)
+            row[per_metric * column] = point_text(point)
             is_short |= point.is_short_of_seeds
-            found.append((at, figure.key, point.runs))
+            found.append((at, metric.key, point.runs))
             if point.low is not None:
                 with_interval.append(point.runs)
             if ranges:
-                row[per_figure * column + 1] = range_text(point.values)
+                row[per_metric * column + 1] = range_text(point.values)
     rows: dict[str, tuple[str, ...]] = {}
     complete: dict[str, list[SweepRun]] = {}
     for run in sweep.runs:
@@ -111,11 +111,11 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
         )
     having_runs = [runs for runs in complete.values() if runs]
     notes += left_out_notes(sweep, having_runs)
-    notes += jump_notes(sweep, having_runs, [figure.key for figure in chosen])
+    notes += jump_notes(sweep, having_runs, [metric.key for metric in chosen])
     missing = sweep.total - sum(counts.values())
     if missing:
         notes.append(f"{missing} of {sweep.total} runs are not complete, and do not count")
-    columns = [text for each in chosen for text in (each.key, "least to most")[:per_figure]]
+    columns = [text for each in chosen for text in (each.key, "least to most")[:per_metric]]
     head = (*sweep.keys, "runs", *columns)
     title = f"{sweep.name}: {sum(counts.values())} of {sweep.total} runs"
     return TextTable(title, head, [("", shown)], notes)
@@ -124,9 +124,9 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
 def _partial_notes(
     sweep: Sweep, complete: Mapping[str, Sequence[SweepRun]], found: Sequence[tuple[str, str, int]]
 ) -> list[str]:
-    """Notes on means over some seeds only, because other runs lack the figure.
+    """Notes on means over some seeds only, because other runs lack the metric.
 
-    `found` has the combination, the figure and the number of runs that have it.
+    `found` has the combination, the metric and the number of runs that have it.
     """
     having_runs = {at: runs for at, runs in complete.items() if runs}
     names = combination_names(sweep.axes, [runs[0] for runs in having_runs.values()])
@@ -147,7 +147,7 @@ def left_out_notes(
 ) -> list[str]:
     """Notes on what the means of combinations leave out; of many combinations, only the first few.
 
-    `shown` has the paths of the figures that are shown; None means all.
+    `shown` has the paths of the metrics that are shown; None means all.
     """
     names = combination_names(sweep.axes, [runs[0] for runs in combinations])
     notes = [

@@ -11,7 +11,7 @@ from narrows.foreign_text import printable
 from narrows.results.emphasis import telling
 from narrows.results.jump import jumps
 from narrows.results.left_out import left_out
-from narrows.results.metrics import Metric, metrics, value_text
+from narrows.results.metrics import MetricValue, metrics, value_text
 from narrows.results.origin import MONITOR, length
 from narrows.results.run import Run
 
@@ -65,7 +65,7 @@ class TextTable:
 
 
 def summary_table(run: Run) -> TextTable:
-    """A table of a run's figures for people, without those that mean nothing."""
+    """A table of a run's metrics for people, without those that mean nothing."""
     sections: dict[str, list[tuple[str, ...]]] = {}
     for metric in shown_metrics(run):
         row = (
@@ -92,19 +92,19 @@ def summary_table(run: Run) -> TextTable:
     name = run.name if run.backend == MONITOR else f"{run.name}, seed {run.seed}"
     name += f", with {run.settings}" if run.set else ""
     events = f", {run.events} events" if run.events else ""
-    window = "" if run.window is None else "; figures from {:g} to {:g} s".format(*run.window)
+    window = "" if run.window is None else "; metrics from {:g} to {:g} s".format(*run.window)
     title = f"{name}: {length(run.backend, run.end_s)}{events}{window}"
     return TextTable(title, (), list(sections.items()), notes)
 
 
-def shown_metrics(run: Run) -> list[Metric]:
-    """A run's figures, without those that mean nothing."""
+def shown_metrics(run: Run) -> list[MetricValue]:
+    """A run's metrics, without those that mean nothing."""
     known = {metric.key: metric for metric in metrics(run.summary)}
     values = {key: [metric.value] for key, metric in known.items()}
     return [_named(known[key], run) for key in telling(values, [run.summary])]
 
 
-def _named(metric: Metric, run: Run) -> Metric:
+def _named(metric: MetricValue, run: Run) -> MetricValue:
     """The metric, in words for the link: without a ring, it holds the packet in transmission."""
     begin, _, key = metric.key.rpartition(".")
     if key != "ring_mean_bytes":
@@ -152,7 +152,7 @@ def _html_row(tag: str, row: Sequence[str]) -> str:
 def _heads(header: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """The header's lines: one, or several if it would make the table too wide.
 
-    Names of figures then break behind their dots, and end in the last line.
+    Names of metrics then break behind their dots, and end in the last line.
     """
     widths = [
         max((len(row[i]) for row in rows if i < len(row)), default=0) for i in range(len(header))

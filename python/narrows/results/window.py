@@ -1,4 +1,4 @@
-"""The window of time that a scenario declares for the figures of its summary."""
+"""The window of time that a scenario declares for the metrics of its summary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The window of time that a run's figures cover."""
+"""The window of time that a run's metrics cover."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import Field, create_model
 from narrows.scenario.base import Table
 from narrows.scenario.quantities import PositiveSpan, Span
 
-_DOC = """The window of time that all figures of the summary cover. Tables hold the whole run.
+_DOC = """The window of time that all metrics of the summary cover. Tables hold the whole run.
 
 Counters such as drops, goodput and utilisation are counted within it. Of things that take time,
 such as queries, bursts, calls and loads of pages, those that begin within it count, whole.

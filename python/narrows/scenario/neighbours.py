@@ -1,4 +1,4 @@
-"""What routers know about their neighbours: the table `neighbours`, its figures and its plot.
+"""What routers know about their neighbours: the table `neighbours`, its metrics and its plot.
 
 A link with `neighbours = "arp"` brings the table. Its states are Linux's, as `ip monitor neigh`
 prints them.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from narrows.records import Figure, Headline, Pen, Plot, Record, declared_table
+from narrows.records import Headline, Metric, Pen, Plot, Record, declared_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -51,13 +51,13 @@ def _summarise(rows: pl.DataFrame, end_s: float) -> dict[str, Any]:
     }
 
 
-def _states_say(figures: Mapping[str, Any]) -> str | None:
-    if not figures["probed"] and not figures["failures"]:
+def _states_say(metrics: Mapping[str, Any]) -> str | None:
+    if not metrics["probed"] and not metrics["failures"]:
         return None
     return (
-        f"Steps over time: routers probed an old address {figures['probed']} times, and "
-        f"{figures['failures']} resolutions failed; they had no address for "
-        f"{figures['without_address_s']:.3g} s in all."
+        f"Steps over time: routers probed an old address {metrics['probed']} times, and "
+        f"{metrics['failures']} resolutions failed; they had no address for "
+        f"{metrics['without_address_s']:.3g} s in all."
     )
 
 
@@ -80,27 +80,27 @@ def _draw_states(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 NEIGHBOURS = Record(
     table=declared_table("neighbours"),
     title="neighbours",
-    figures=(
-        Figure(
+    metrics=(
+        Metric(
             "failures",
             "entries that failed",
             doc="How often an entry failed because its requests got no answer.",
             better="lower",
         ),
-        Figure(
+        Metric(
             "outages",
             "times without address",
             doc="How often a known address was lost.",
             better="lower",
         ),
-        Figure(
+        Metric(
             "without_address_s",
             "time without address",
             "s",
             doc="Time without an address, of all entries together.",
             better="lower",
         ),
-        Figure("probed", "probes of entries", doc="How often an old address was asked for again."),
+        Metric("probed", "probes of entries", doc="How often an old address was asked for again."),
     ),
     summarise=_summarise,
     headline=Headline("failures", "failures of neighbour entries"),

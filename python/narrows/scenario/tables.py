@@ -57,7 +57,7 @@ class Tables(Table):
     monitor: Monitor = Monitor()
     """What is sampled and captured."""
     measure: Measure | None = None
-    """The window of time that the figures of the summary cover; by default, the whole run."""
+    """The window of time that the metrics of the summary cover; by default, the whole run."""
 
     def groups(self) -> Iterator[tuple[str, Group]]:
         """All groups that use the network, each after its key: traffic, then resolver workers."""

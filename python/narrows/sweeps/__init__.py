@@ -8,7 +8,7 @@
     local.py     processes of this machine;  worker.py is their program
     cluster.py   a Dask cluster
     store.py     the sweep folder, which grows run by run and so survives a crash
-    wanted.py    whether the sweep will have the figures that the user asks for
+    wanted.py    whether the sweep will have the metrics that the user asks for
     preview.py   the same before the sweep starts, from short runs that are not kept
     conduct.py   `sweep`, which joins these parts
 

@@ -110,9 +110,9 @@ def sweep(
         csv: Whether to write the table as CSV too.
         only: Says whether to run a combination, from the index of each value on its axis; by
             default all run.
-        measure: `MODULE:FUNCTION` that returns further sections of figures for a run, by name; the
+        measure: `MODULE:FUNCTION` that returns further sections of metrics for a run, by name; the
             row's summary has them beside the run's own.
-        metrics: Required figures, by path or its end. If short runs show that one of them does not
+        metrics: Required metrics, by path or its end. If short runs show that one of them does not
             exist, the sweep does not start. If only its first runs show it, the sweep ends then.
         progress: Called from time to time with the sweep's progress; True shows it on a terminal or
             in a notebook, and writes a line every ten seconds elsewhere.
@@ -121,7 +121,7 @@ def sweep(
         ScenarioError: A key or value, or a combination of values, is not possible.
         BackendError: There is no such backend, or it cannot honour a key of a combination.
         SweepError: The sweep is too large; the cluster cannot be reached or has another version.
-        NarrowsError: A required figure does not exist.
+        NarrowsError: A required metric does not exist.
         RunFolderError: `out` holds something else or cannot be written.
 
     Examples:
@@ -202,7 +202,7 @@ def sweep_preview(
     set: Mapping[str, Any] | None = None,
     backend: str = DEFAULT,
 ) -> Sweep:
-    """Makes short runs of the same combinations to learn the figures' names; keeps nothing.
+    """Makes short runs of the same combinations to learn the metrics' names; keeps nothing.
 
     Raises:
         ScenarioError: A key or value, or a combination of values, is not possible.

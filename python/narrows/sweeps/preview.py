@@ -1,7 +1,7 @@
-"""Finds the figures that a sweep will have, before it starts, by short runs that are not kept.
+"""Finds the metrics that a sweep will have, before it starts, by short runs that are not kept.
 
-A figure's path contains names of the scenario's groups and links, and kinds of traffic add their
-own figures. A short run in the simulator has nearly all of them. Figures of events that have not
+A metric's path contains names of the scenario's groups and links, and kinds of traffic add their
+own metrics. A short run in the simulator has nearly all of them. Metrics of events that have not
 happened by its end may be missing.
 """
 
@@ -15,7 +15,7 @@ from narrows.errors import NarrowsError
 from narrows.results.sweep import Sweep
 from narrows.results.sweep_run import SweepRun
 from narrows.sweeps.plan import Plan, combined
-from narrows.sweeps.wanted import Wanted, with_figures
+from narrows.sweeps.wanted import Wanted, with_metrics
 
 EVENTS = 1_000_000
 """The most events of a short run, which take a fraction of a second."""
@@ -39,7 +39,7 @@ def preview(plan: Plan) -> Sweep:
 
 
 def refuse_wrong_metrics(plan: Plan, names: Sequence[str]) -> None:
-    """Checks before a sweep starts that the required figures will exist.
+    """Checks before a sweep starts that the required metrics will exist.
 
     Raises:
         NarrowsError: Some do not exist; the message names all of them.
@@ -57,7 +57,7 @@ def _runs(plan: Plan) -> Iterator[SweepRun]:
     seen: set[tuple[str, str]] = set()
     number = 0
     for places, digest in plan.digests.items():
-        brings = with_figures(plan.axes, places)
+        brings = with_metrics(plan.axes, places)
         if (number and brings <= seen) or number == MOST_RUNS:
             continue
         number += 1

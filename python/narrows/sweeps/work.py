@@ -36,7 +36,7 @@ def job_of(plan: Plan, keep: Path | None, measure: str | None = None) -> dict[st
     Args:
         plan: The plan.
         keep: The sweep folder, if it keeps whole run folders.
-        measure: `MODULE:FUNCTION` that returns more sections of figures for a run.
+        measure: `MODULE:FUNCTION` that returns more sections of metrics for a run.
     """
     return {
         "narrows": _core.version,
@@ -74,7 +74,7 @@ class Worker:
         try:
             scenario = self._scenario(item.places)
             done, folder = self._run(scenario, item, progress)
-            summary = {**done.summary, **self._figures(done)}
+            summary = {**done.summary, **self._metrics(done)}
         except NarrowsError as error:
             return failed_row(item, values, str(error))
         except MemoryError:
@@ -116,7 +116,7 @@ class Worker:
         except RunFolderError as error:
             raise Fatal(str(error)) from None
 
-    def _figures(self, done: Run) -> Mapping[str, Any]:
+    def _metrics(self, done: Run) -> Mapping[str, Any]:
         """The results of the user's function for a run."""
         try:
             return self._measure(done)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Column, Figure, Headline, Pen, Plot, Record, Table
+from narrows.records import Column, Headline, Metric, Pen, Plot, Record, Table
 from narrows.scenario.base import Table as Keys
 from narrows.scenario.quantities import Name, PositiveSpan
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
@@ -31,8 +31,8 @@ def _summarise(rows: pl.DataFrame, end_s: float) -> dict[str, Any]:
     }
 
 
-def _says(figures: Mapping[str, Any]) -> str | None:
-    median = figures["delay_median_ms"]
+def _says(metrics: Mapping[str, Any]) -> str | None:
+    median = metrics["delay_median_ms"]
     return None if median is None else f"Curve: half of the beacons took {median:g} ms."
 
 
@@ -52,9 +52,9 @@ RECORD = Record(
         ),
     ),
     title="beacons",
-    figures=(
-        Figure("sent", "sent"),
-        Figure("delay_median_ms", "delay, median", "us", 1e3),
+    metrics=(
+        Metric("sent", "sent"),
+        Metric("delay_median_ms", "delay, median", "us", 1e3),
     ),
     summarise=_summarise,
     headline=Headline("delay_median_ms", "half of the beacons within"),

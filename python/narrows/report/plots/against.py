@@ -98,7 +98,7 @@ def against(
     """Means with their intervals, a line a series, and a faint dot for each run behind them.
 
     ``unit`` is that of the vertical axis. ``legend`` heads the legend: what tells the series apart.
-    ``y_range`` is the scale of a figure that has one, such as scores from 1 to 4.5; cut, it would
+    ``y_range`` is the scale of a metric that has one, such as scores from 1 to 4.5; cut, it would
     exaggerate differences.
 
     On a logarithmic vertical axis, an interval that reaches zero ends at the lower edge.

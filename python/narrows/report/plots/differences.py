@@ -1,4 +1,4 @@
-"""A forest plot: how much the figures of one case differ from another's, with intervals."""
+"""A forest plot: how much the metrics of one case differ from another's, with intervals."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WIDE = 300.0
 
 @dataclass(frozen=True)
 class Change:
-    """A figure's relative difference."""
+    """A metric's relative difference."""
 
     section: str
-    """The section to which the figure belongs."""
+    """The section to which the metric belongs."""
     label: str
     percent: float
     low: float
@@ -33,7 +33,7 @@ class Change:
 
 @style.styled
 def differences(changes: Sequence[Change], title: str) -> Figure:
-    """Draws a line for each figure, below its section, with its change in percent and interval.
+    """Draws a line for each metric, below its section, with its change in percent and interval.
 
     Blue is lower, vermilion is higher, and grey is not clearly different from zero. A word at the
     right says whether a change is better or worse. If a change is very large, the axis is

@@ -44,7 +44,7 @@ def _worded(
 
 
 def _order(
-    id: str, words: str, unit: str, upper: str, lower: str, figure: str, by: float = 0.0
+    id: str, words: str, unit: str, upper: str, lower: str, metric: str, by: float = 0.0
 ) -> Claim:
     margin = f" by {by:g} at least" if by else ""
     return _worded(
@@ -52,20 +52,20 @@ def _order(
         f"{words}: {TITLES[upper]} less {TITLES[lower]}",
         unit,
         (upper, lower),
-        less(upper, lower, figure),
+        less(upper, lower, metric),
         f"{TITLES[upper]} is above {TITLES[lower]}{margin}",
         "at least",
         by,
     )
 
 
-def _apart(figure: str) -> Callable[[Runs], float]:
+def _apart(metric: str) -> Callable[[Runs], float]:
     """The distance of RED+ECN from RED, in percent of RED's value."""
 
     def measure(runs: Runs) -> float:
-        red = runs["red"][figure]
+        red = runs["red"][metric]
         # If the load ends, the last minutes have nothing to compare.
-        return 100.0 * abs(runs["ecn"][figure] / red - 1.0) if red > 0 else math.nan
+        return 100.0 * abs(runs["ecn"][metric] / red - 1.0) if red > 0 else math.nan
 
     return measure
 
@@ -278,10 +278,10 @@ def _buffer_predicts() -> list[Claim]:
 
 
 def _as_the_buffer(runs: Runs) -> float:
-    def order(figure: str) -> list[str]:
-        return sorted(QUEUES, key=lambda queue: runs[queue][figure])
+    def order(metric: str) -> list[str]:
+        return sorted(QUEUES, key=lambda queue: runs[queue][metric])
 
-    return float(sum(order(figure) == order("buffer") for figure in _PREDICTED))
+    return float(sum(order(metric) == order("buffer") for metric in _PREDICTED))
 
 
 def _spread(runs: Runs) -> float:
@@ -289,9 +289,9 @@ def _spread(runs: Runs) -> float:
     return 100.0 * (max(loads) - min(loads)) / min(loads) if min(loads) > 0 else math.nan
 
 
-def _nearer(other: str, figure: str = "first_drop_s") -> Callable[[Runs], float]:
+def _nearer(other: str, metric: str = "first_drop_s") -> Callable[[Runs], float]:
     def gap(runs: Runs, suffix: str = "") -> float:
-        return abs(runs[f"tail{suffix}"][figure] - runs[f"red{suffix}"][figure])
+        return abs(runs[f"tail{suffix}"][metric] - runs[f"red{suffix}"][metric])
 
     # Rows with another load have no runs of D7's cells.
     return lambda runs: gap(runs) - gap(runs, f"-{other}") if f"tail-{other}" in runs else math.nan

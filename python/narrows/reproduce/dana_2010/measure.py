@@ -1,4 +1,4 @@
-"""The figures of one run: buffer, delay, its variation, drops, utilisation, and the CPU.
+"""The metrics of one run: buffer, delay, its variation, drops, utilisation, and the CPU.
 
 Averages over time begin when the load begins, because the paper's network does nothing before that.
 Curves are running averages if the paper says "average".
@@ -56,7 +56,7 @@ COST_VARIANTS = {
 
 
 def measure(run: Run) -> Measured:
-    """The figures and curves of one run.
+    """The metrics and curves of one run.
 
     `values`: `full_s` (when the queue first overflowed; NaN: never), `first_drop_s`, `average_s`
     (when RED's average passed its minimum threshold); `buffer` (packets, mean), `buffer_full` (the

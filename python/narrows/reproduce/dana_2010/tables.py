@@ -6,7 +6,7 @@ from narrows.reproduce.dana_2010.cells import CELLS, QUEUES
 from narrows.reproduce.measurements import Measurements, Table
 from narrows.reproduce.statistics import plus_minus
 
-_FIGURES = (
+_METRICS = (
     ("buffer", "Figure 3: mean buffer, packets", 1),
     ("full_s", "Figure 3: first overflow, s", 0),
     ("delay", "Figure 4: mean delay, ms", 0),
@@ -19,10 +19,10 @@ _FIGURES = (
     ("cpu_after", "Figure 8: CPU after it, %", 3),
     ("cpu_late", "Figure 8: CPU in the last two minutes, %", 3),
 )
-"""Each figure's key, name, and digits."""
+"""Each metric's key, name, and digits."""
 
 _SHOWN = ("delay", "variation", "drops", "utilisation")
-"""The figures of the sensitivity table."""
+"""The metrics of the sensitivity table."""
 
 
 def tables(outcome: Measurements) -> list[Table]:
@@ -36,8 +36,8 @@ def _overview(outcome: Measurements) -> Table | None:
     if not cells:
         return None
     rows = [
-        [title, *(_cell(outcome, cell.name, figure, digits) for cell in cells)]
-        for figure, title, digits in _FIGURES
+        [title, *(_cell(outcome, cell.name, metric, digits) for cell in cells)]
+        for metric, title, digits in _METRICS
     ]
     return Table(
         "Figures 3 to 8 in numbers",
@@ -65,23 +65,23 @@ def _loads(outcome: Measurements) -> Table | None:
 
 def _four(outcome: Measurements, row: str | None) -> list[str]:
     cells = []
-    for figure in _SHOWN:
+    for metric in _SHOWN:
         values = []
         for queue in QUEUES:
-            found = outcome.interval(queue, figure, row) if row else None
-            touched = found or outcome.interval(queue, figure)
-            values.append("-" if touched is None else f"{touched.mean:.{_digits(figure)}f}")
+            found = outcome.interval(queue, metric, row) if row else None
+            touched = found or outcome.interval(queue, metric)
+            values.append("-" if touched is None else f"{touched.mean:.{_digits(metric)}f}")
         cells.append(" / ".join(values))
     return cells
 
 
-def _digits(figure: str) -> int:
-    return 2 if figure == "utilisation" else 0
+def _digits(metric: str) -> int:
+    return 2 if metric == "utilisation" else 0
 
 
-def _cell(outcome: Measurements, cell: str, figure: str, digits: int) -> str:
-    """A figure's mean and interval; if some seeds lack the figure, also how many have it."""
-    interval, seeds = outcome.interval(cell, figure), len(outcome.runs(cell))
+def _cell(outcome: Measurements, cell: str, metric: str, digits: int) -> str:
+    """A metric's mean and interval; if some seeds lack the metric, also how many have it."""
+    interval, seeds = outcome.interval(cell, metric), len(outcome.runs(cell))
     if interval is not None and interval.count < seeds:
         return f"{interval.mean:.{digits}f} in {interval.count} of {seeds} runs"
     return plus_minus(interval, digits)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from narrows.reproduce.claims import NOT_NEGATIVE, SHARE, Claim, Measured, Worded, figure_of
+from narrows.reproduce.claims import NOT_NEGATIVE, SHARE, Claim, Measured, Worded, metric_of
 from narrows.reproduce.harhalakis_2011 import published
 from narrows.reproduce.harhalakis_2011.cells import CELLS
 
@@ -46,7 +46,7 @@ def _attempts(id: str, cell: str) -> list[Claim]:
             f"{_TITLES[cell]}: replied on attempt {number}",
             PERCENT,
             (cell,),
-            figure_of(cell, f"attempt_{number}"),
+            metric_of(cell, f"attempt_{number}"),
             # This uses the counts, which are exact; the printed percentages are rounded.
             published=100.0 * count / published.QUERIES,
             tolerance=tolerance,
@@ -67,7 +67,7 @@ def _confidence() -> list[Claim]:
                 f"{_TITLES[cell]}: mean first-attempt success",
                 PERCENT,
                 (cell,),
-                figure_of(cell, "first_attempt"),
+                metric_of(cell, "first_attempt"),
                 published=row.mean,
                 tolerance=FIRST_TOLERANCE,
                 bounds=SHARE,
@@ -79,7 +79,7 @@ def _confidence() -> list[Claim]:
                 f"{_TITLES[cell]}: standard deviation between runs",
                 POINTS,
                 (cell,),
-                figure_of(cell, "first_attempt"),
+                metric_of(cell, "first_attempt"),
                 published=row.deviation,
                 tolerance=0.5,
                 statistic="deviation",
@@ -95,7 +95,7 @@ def _table_4(id: str, delay: str) -> list[Claim]:
             f"{_TITLES[cell]}: replied on attempt 1",
             PERCENT,
             (cell,),
-            figure_of(cell, "first_attempt"),
+            metric_of(cell, "first_attempt"),
             published=100.0 * published.FIRST_ATTEMPT[cell] / published.QUERIES,
             tolerance=DERIVED_TOLERANCE,
             bounds=SHARE,
@@ -112,7 +112,7 @@ def _figure_2() -> list[Claim]:
             "RED: rise of the drop rate when DNS starts",
             PERCENT,
             (red,),
-            figure_of(red, "drops_rise"),
+            metric_of(red, "drops_rise"),
             published=published.RED_RISE_PERCENT,
             tolerance=10.0,
         ),
@@ -140,7 +140,7 @@ def _figure_2() -> list[Claim]:
                 f"{name}: utilisation",
                 PERCENT,
                 (cell,),
-                figure_of(cell, "utilisation"),
+                metric_of(cell, "utilisation"),
                 published=100.0,
                 tolerance=0.5,
             )
@@ -227,7 +227,7 @@ def _differences() -> list[Claim]:
             "FIFO, 300 ms: share of the time in which the queue is not full",
             PERCENT,
             ("fifo-300",),
-            figure_of("fifo-300", "room"),
+            metric_of("fifo-300", "room"),
             published=published.NOT_FULL_PERCENT,
             tolerance=2.0,
             bounds=SHARE,
@@ -239,7 +239,7 @@ def _differences() -> list[Claim]:
             f"{_TITLES[cell]}: unanswered after attempt 5",
             PERCENT,
             (cell,),
-            figure_of(cell, "unanswered"),
+            metric_of(cell, "unanswered"),
             published=0.0,
             tolerance=UNANSWERED_TOLERANCE,
             bounds=SHARE,
@@ -331,7 +331,7 @@ def _statements() -> list[Claim]:
             "RED: share of 100 ms with a drop",
             PERCENT,
             (none,),
-            figure_of(none, "slots_with_drops"),
+            metric_of(none, "slots_with_drops"),
             worded=Worded("RED drops continuously: at least 90 %", "at least", 90.0),
             bounds=SHARE,
         ),
@@ -362,7 +362,7 @@ def _statements() -> list[Claim]:
             "FIFO: mean length of a burst of drops",
             "s",
             ("fifo-300",),
-            figure_of("fifo-300", "drop_burst_s"),
+            metric_of("fifo-300", "drop_burst_s"),
             worded=Worded(
                 "a burst lasts a small amount of time: at most a second", "at most", SHORT_BURST_S
             ),

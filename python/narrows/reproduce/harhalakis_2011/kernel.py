@@ -1,11 +1,11 @@
-"""Our figures against Linux 6.1 in the same test bed: User-Mode Linux, mostly in virtual time.
+"""Our metrics against Linux 6.1 in the same test bed: User-Mode Linux, mostly in virtual time.
 
 kernel-reference.csv holds one run for most cells, in real or virtual time. kernel-virtual.csv holds
 further runs in virtual time, several seeds for some cells, with permanent neighbour entries.
 kernel-arp.csv holds runs of the cell that neighbour resolution decides, with Linux's ordinary
 entries and with permanent ones. kernel-reference.txt says how all of these were made.
 
-The kernel judges the simulator. A figure agrees if it lies inside the range of the kernel's runs in
+The kernel judges the simulator. A metric agrees if it lies inside the range of the kernel's runs in
 virtual time, widened at both ends by two of the kernel's own standard deviations between seeds. In
 real time, stalls of the machine let packets leave in bursts, so runs in real time count only if
 there are no others. The agreement is partly calibrated: see README.md, "Agreement with the kernel".
@@ -57,9 +57,9 @@ class _Metric:
     name: str
     unit: str
     ours: str
-    """Name of our figure."""
+    """Name of our metric."""
     theirs: Callable[[dict[str, str]], float | None]
-    """Reads the figure from a row of the reference; `None` if the row does not have it."""
+    """Reads the metric from a row of the reference; `None` if the row does not have it."""
     slack: float
     """Widens the reference's span at both ends: a share when `relative`, else in `unit`."""
     relative: bool
@@ -142,7 +142,7 @@ def attempts(cell: str, attempt: int | None) -> list[float]:
 
 
 def agreement(outcome: Measurements) -> list[Agreement]:
-    """Every figure of every cell that the reference has."""
+    """Every metric of every cell that the reference has."""
     rows = reference()
     entries = []
     for cell, cases in CASES.items():

@@ -1,4 +1,4 @@
-"""The figures of one run: those of the paper, and those of the kernel reference.
+"""The metrics of one run: those of the paper, and those of the kernel reference.
 
 A run has these phases: the background alone, from `SETTLED_S` to the start of DNS; the *DNS phase*,
 from there to the end of the last query (the kernel reference's `dns_phase_s`); and within it, the
@@ -41,14 +41,14 @@ SLOT_S = 0.1
 ATTEMPTS = 5
 
 FIFO_LIMIT = 262_500
-"""Bytes of the 300 ms FIFO; the figure `room` means nothing for other queues."""
+"""Bytes of the 300 ms FIFO; the metric `room` means nothing for other queues."""
 
 REPLY_IN_QUEUE = 114
 """Bytes of a reply in the queue: 100 of IP and 14 of Ethernet."""
 
 
 def measure(run: Run) -> Measured:
-    """The figures and curves of one run of one cell.
+    """The metrics and curves of one run of one cell.
 
     `values`: `attempt_1` to `attempt_5` and `unanswered` (percent of the measured queries that
     ended), `first_attempt` (the same as `attempt_1`), `rtt_median_ms`; over the DNS phase

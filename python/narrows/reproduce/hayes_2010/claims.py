@@ -78,22 +78,22 @@ def _seen(id: str, check: str, sentence: str) -> Claim:
     )
 
 
-def _figure(cell: str, name: str) -> Callable[[Runs], float]:
+def _metric(cell: str, name: str) -> Callable[[Runs], float]:
     return lambda runs: value(runs, cell, name)
 
 
-def over(cell: str, base: str, figure: str) -> Callable[[Runs], float]:
-    """How far a cell's figure is above another's, in percent of the latter."""
+def over(cell: str, base: str, metric: str) -> Callable[[Runs], float]:
+    """How far a cell's metric is above another's, in percent of the latter."""
 
     def measure(runs: Runs) -> float:
-        below = value(runs, base, figure)
-        return 100.0 * (value(runs, cell, figure) / below - 1.0) if below else math.nan
+        below = value(runs, base, metric)
+        return 100.0 * (value(runs, cell, metric) / below - 1.0) if below else math.nan
 
     return measure
 
 
-def _times(cell: str, base: str, figure: str) -> Callable[[Runs], float]:
-    percent = over(cell, base, figure)
+def _times(cell: str, base: str, metric: str) -> Callable[[Runs], float]:
+    percent = over(cell, base, metric)
     return lambda runs: 1.0 + percent(runs) / 100.0
 
 
@@ -119,7 +119,7 @@ def _seconds(id: str, what: str, part: str, printed: Mapping[str, float]) -> lis
             f"{what} at {TOP} q/s in 10 s: {TITLES[cell]}",
             "s",
             (cell,),
-            _figure(cell, f"{part}_{TOP}"),
+            _metric(cell, f"{part}_{TOP}"),
             published=seconds,
             tolerance=round(SECONDS_TOLERANCE * seconds, 3),
             bounds=NOT_NEGATIVE,
@@ -196,7 +196,7 @@ def _processor() -> list[Claim]:
             f"the server's share of kernel and server: {TITLES[cell]}",
             "%",
             (cell,),
-            _figure(cell, f"server_percent_{TOP}"),
+            _metric(cell, f"server_percent_{TOP}"),
             ("the server takes the majority", "at least", 50.0),
             SHARE,
         )
@@ -264,7 +264,7 @@ def _memory() -> list[Claim]:
             "state of a connection: stateless TCP",
             "bytes",
             ("gateway",),
-            _figure("gateway", "bytes_asked_entry"),
+            _metric("gateway", "bytes_asked_entry"),
             ("at most the paper's 88 bytes", "at most", published.BYTES["gateway"]),
         ),
         Claim(
@@ -272,7 +272,7 @@ def _memory() -> list[Claim]:
             "kernel's memory for a connection: TCP",
             "bytes",
             ("tcp",),
-            _figure("tcp", "bytes_idle_kernel"),
+            _metric("tcp", "bytes_idle_kernel"),
             published=published.BYTES["tcp"],
             tolerance=round(SECONDS_TOLERANCE * published.BYTES["tcp"], 1),
             bounds=NOT_NEGATIVE,
@@ -299,7 +299,7 @@ def _memory() -> list[Claim]:
                 f"connections at once at {TOP} q/s, {statistic}: {TITLES[cell]}",
                 "",
                 (cell,),
-                _figure(cell, f"sessions_{statistic}"),
+                _metric(cell, f"sessions_{statistic}"),
                 published=count,
                 tolerance=SESSIONS_TOLERANCE * count,
                 bounds=NOT_NEGATIVE,
@@ -339,7 +339,7 @@ def _packets() -> list[Claim]:
             f"packets a query: {TITLES[cell]}",
             "",
             (cell,),
-            _figure(cell, f"packets_{TOP}"),
+            _metric(cell, f"packets_{TOP}"),
             published=count,
             tolerance=PACKETS_TOLERANCE[cell],
             bounds=NOT_NEGATIVE,

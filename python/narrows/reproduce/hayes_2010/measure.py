@@ -1,4 +1,4 @@
-"""Turns the bench's folder into what the claims read: figures by cell and round."""
+"""Turns the bench's folder into what the claims read: metrics by cell and round."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def recorded(folder: Path | None) -> Recorded:
     if folder is None and not (BENCH / RUN_FILE).exists():
         return Recorded({}, f"There is no measurement: {HINT}.")
     bench = GatewayBench.load(folder or BENCH)
-    return Recorded(figures(bench), source(bench, own=folder is not None), bench.complete)
+    return Recorded(metrics(bench), source(bench, own=folder is not None), bench.complete)
 
 
 def source(bench: GatewayBench, *, own: bool) -> str:
@@ -57,8 +57,8 @@ def source(bench: GatewayBench, *, own: bool) -> str:
     return f"{said}{partial}." if own else f"{said}{partial}. On your machine: {HINT}."
 
 
-def figures(bench: GatewayBench) -> dict[str, dict[int, Measured]]:
-    """Figures by cell and round."""
+def metrics(bench: GatewayBench) -> dict[str, dict[int, Measured]]:
+    """Metrics by cell and round."""
     runs: Runs = {}
     _times(bench, runs)
     _sessions(bench, runs)
@@ -134,6 +134,6 @@ def _checks(bench: GatewayBench, runs: Runs) -> None:
             values[f"{row['id']} {row['check']}"] = float(row["ok"])
 
 
-def value(runs: Mapping[str, Measured], cell: str, figure: str) -> float:
-    """A figure of a cell; NaN where this round has none."""
-    return runs[cell].values.get(figure, float("nan"))
+def value(runs: Mapping[str, Measured], cell: str, metric: str) -> float:
+    """A metric of a cell; NaN where this round has none."""
+    return runs[cell].values.get(metric, float("nan"))

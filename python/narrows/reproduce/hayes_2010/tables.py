@@ -127,12 +127,12 @@ def _over_udp(outcome: Measurements, cell: str) -> float | None:
 
 def _bytes(outcome: Measurements, cell: str) -> str:
     printed = published.BYTES.get(cell)
-    figure = "bytes_idle_kernel" if cell == "tcp" else "bytes_asked_entry"
-    return f"{'-' if printed is None else f'{printed:.0f}'} / {_mean(outcome, cell, figure, 0)}"
+    metric = "bytes_idle_kernel" if cell == "tcp" else "bytes_asked_entry"
+    return f"{'-' if printed is None else f'{printed:.0f}'} / {_mean(outcome, cell, metric, 0)}"
 
 
-def _mean(outcome: Measurements, cell: str, figure: str, digits: int = 3) -> str:
-    values = outcome.values_at(cell, figure)
+def _mean(outcome: Measurements, cell: str, metric: str, digits: int = 3) -> str:
+    values = outcome.values_at(cell, metric)
     return f"{sum(values) / len(values):.{digits}f}" if values else "-"
 
 

@@ -1,4 +1,4 @@
-"""The figures of one run, for each group of sources and for all of them.
+"""The metrics of one run, for each group of sources and for all of them.
 
 Goodput is what the receivers got in order, over the whole run and on average over a group's flows.
 Completion is the time from a burst's start to the acknowledgement of its last byte, for bursts that
@@ -26,7 +26,7 @@ CROSS = "cross"
 
 
 def measure(run: Run) -> Measured:
-    """The figures of one run.
+    """The metrics of one run.
 
     For each group `G` of `all`, `near`, `far`, `end` and `cross` that there is: `goodput.G` (Mb/s,
     mean over flows), `deviation.G` (Mb/s, standard deviation over flows), `jain.G`, `completion.G`
@@ -37,7 +37,7 @@ def measure(run: Run) -> Measured:
     `fair_share` is the mean goodput in percent of the fair share: the first bottleneck's rate by
     the number of sources.
 
-    `ratio`, `ratio_completion`, `ratio_on`: the far group's figure over the near one's, or that of
+    `ratio`, `ratio_completion`, `ratio_on`: the far group's metric over the near one's, or that of
     the end-to-end flows over the cross traffic's. `far_share`: the far (or end-to-end) flows'
     goodput in percent of the fair share; `far_share_of_mean`: of the mean over all flows.
     """
@@ -112,9 +112,9 @@ def _group(
     }
 
 
-def _over(values: dict[str, float], figure: str, upper: str, lower: str) -> float:
-    below = values[f"{figure}.{lower}"]
-    return values[f"{figure}.{upper}"] / below if below > 0 else math.nan
+def _over(values: dict[str, float], metric: str, upper: str, lower: str) -> float:
+    below = values[f"{metric}.{lower}"]
+    return values[f"{metric}.{upper}"] / below if below > 0 else math.nan
 
 
 def _rate(run: Run, link: str) -> float:

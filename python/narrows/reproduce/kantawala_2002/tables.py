@@ -45,11 +45,11 @@ def tables(outcome: Measurements) -> list[Table]:
 
 
 def _against_buffer(
-    outcome: Measurements, topology: Topology, figure: str, title: str
+    outcome: Measurements, topology: Topology, metric: str, title: str
 ) -> Table | None:
     rows = []
     for limit in topology.limits:
-        found = [outcome.interval(name(topology.name, which, limit), figure) for which in QUEUES]
+        found = [outcome.interval(name(topology.name, which, limit), metric) for which in QUEUES]
         if any(found):
             rows.append([f"{limit}", *(plus_minus(interval, 3) for interval in found)])
     if not rows:
@@ -101,12 +101,12 @@ def _large(outcome: Measurements) -> Table | None:
                         TITLES[which],
                         f"{big.buffer}",
                         *(
-                            plus_minus(outcome.interval(cell, figure), 3)
-                            for figure in ("goodput.all", "completion.all", "utilisation")
+                            plus_minus(outcome.interval(cell, metric), 3)
+                            for metric in ("goodput.all", "completion.all", "utilisation")
                         ),
                         *(
-                            _plain(outcome.interval(cell, figure))
-                            for figure in ("cpu_s_per_100_s", "peak_mb")
+                            _plain(outcome.interval(cell, metric))
+                            for metric in ("cpu_s_per_100_s", "peak_mb")
                         ),
                     ]
                 )

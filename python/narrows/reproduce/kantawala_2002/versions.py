@@ -60,7 +60,7 @@ def versions(outcome: Measurements, claims: Sequence[Claim]) -> Table | None:
         TITLE,
         ["id", "claim", *COLUMNS],
         shown,
-        f"{len(found)} figures. {counts}. All three agree on the verdict of {same}; {opposite} "
+        f"{len(found)} metrics. {counts}. All three agree on the verdict of {same}; {opposite} "
         "hold under one and fail under another. The three have the same buffers and seeds, and "
         "fewer of both than the verdicts above.",
     )

@@ -1,4 +1,4 @@
-"""A run of a cell: a bed with fourteen vantage points, pairs of queries, and figures of the pairs.
+"""A run of a cell: a bed with fourteen vantage points, pairs of queries, and metrics of the pairs.
 
 A pair is a query over UDP and one over TCP from the same vantage point and round. They are asked
 within seconds of each other, so the paper's limit of 150 seconds is always met.
@@ -99,7 +99,7 @@ def execute(
             found = probe(plan, until(stop))
     if not found.complete:
         raise Stopped("interrupted")
-    return figures_of(found.exchanges.to_dicts(), requests)
+    return metrics_of(found.exchanges.to_dicts(), requests)
 
 
 @contextlib.contextmanager
@@ -133,10 +133,10 @@ def _server(made: Bed, settings: Settings) -> Iterator[None]:
             yield
 
 
-def figures_of(
+def metrics_of(
     exchanges: Sequence[Mapping[str, Any]], requests: Requests | None = None
 ) -> Measured:
-    """Figures of a run's pairs.
+    """Metrics of a run's pairs.
 
     `median`, `peak` (the half-sample mode), shares in percent of the pairs within 0.2 of 2
     (`at_2`) and 0.3 of 3 (`at_3`), `above_4`, `above_10`, between (`between`, 2.2 to 2.8); `failed`

@@ -12,7 +12,7 @@ from narrows.captures import read_captures
 from narrows.reproduce.claims import Measured
 from narrows.reproduce.measurements import Agreement
 from narrows.reproduce.wijnen_2012.cells import NEW, OLD, OLD_10, OLD_100
-from narrows.reproduce.wijnen_2012.measure import figures_of, segments_of
+from narrows.reproduce.wijnen_2012.measure import metrics_of, segments_of
 
 if TYPE_CHECKING:
     from narrows.reproduce.measurements import Measurements
@@ -32,21 +32,21 @@ FILES: Mapping[str, tuple[str, str, str]] = {
 """For each cell, the sensitivity row with the reference's load, the file, and the server."""
 
 QUIET = {"median": ("", 0.03), "slope": ("", 0.03), "intercept_ms": ("ms", 1.5)}
-"""Figures of quiet servers: the unit, and how far ours may differ from theirs."""
+"""Metrics of quiet servers: the unit, and how far ours may differ from theirs."""
 
 CAPTURES: Mapping[str, str] = {OLD: "nsd-3.2.13-soa", NEW: "nsd-3.2.14-soa"}
 """For each cell, the capture of the real server's replies."""
 
 CUT = ("segments", "first_bytes")
-"""The figures from captures: how a reply was cut into segments."""
+"""The metrics from captures: how a reply was cut into segments."""
 
 LOADED = {"median": ("", 0.5), "above_4": ("%", 0.5), "above_10": ("%", 0.5)}
-"""Figures of loaded servers, where chance matters: the allowed difference as a share of theirs."""
+"""Metrics of loaded servers, where chance matters: the allowed difference as a share of theirs."""
 
 
 @cache
 def reference(name: str) -> Measured:
-    """Figures of a file's pairs."""
+    """Metrics of a file's pairs."""
     rows = []
     with (FOLDER / f"{name}.csv").open(encoding="utf-8", newline="") as file:
         for number, row in enumerate(csv.DictReader(file)):
@@ -63,7 +63,7 @@ def reference(name: str) -> Measured:
                         "segment_bytes": None,
                     }
                 )
-    return figures_of(rows)
+    return metrics_of(rows)
 
 
 @cache
@@ -79,20 +79,20 @@ def agreement(outcome: Measurements) -> list[Agreement]:
     for cell, (row, file, _) in FILES.items():
         quiet = cell in (OLD, NEW)
         source = row if row and outcome.runs(cell, row) else "base"
-        for figure, (unit, width) in (QUIET if quiet else LOADED).items():
-            theirs = reference(file)[figure]
+        for metric, (unit, width) in (QUIET if quiet else LOADED).items():
+            theirs = reference(file)[metric]
             room = width if quiet else max(width * theirs, 2.0)
-            ours = outcome.interval(cell, figure, source) if outcome.runs(cell, source) else None
+            ours = outcome.interval(cell, metric, source) if outcome.runs(cell, source) else None
             found.append(
-                Agreement(cell, figure, unit, (theirs,), theirs - room, theirs + room, ours)
+                Agreement(cell, metric, unit, (theirs,), theirs - room, theirs + room, ours)
             )
     for cell, file in CAPTURES.items():
         # With one segment, its length is that of the whole reply, which differs from zone to zone.
         cut = captured(file)
-        for figure in CUT if cut["segments"] > 1 else CUT[:1]:
-            unit = "bytes" if figure == "first_bytes" else ""
-            ours = outcome.interval(cell, figure) if outcome.runs(cell) else None
+        for metric in CUT if cut["segments"] > 1 else CUT[:1]:
+            unit = "bytes" if metric == "first_bytes" else ""
+            ours = outcome.interval(cell, metric) if outcome.runs(cell) else None
             found.append(
-                Agreement(cell, figure, unit, (cut[figure],), cut[figure], cut[figure], ours)
+                Agreement(cell, metric, unit, (cut[metric],), cut[metric], cut[metric], ours)
             )
     return found

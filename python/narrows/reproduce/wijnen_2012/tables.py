@@ -68,7 +68,7 @@ def _table(
     outcome: Measurements,
     title: str,
     cells: tuple[str, ...],
-    figures: tuple[tuple[str, int], ...],
+    metrics: tuple[tuple[str, int], ...],
     note: str,
 ) -> Table | None:
     rows = []
@@ -76,10 +76,10 @@ def _table(
         if not outcome.runs(cell):
             continue
         texts = []
-        for figure, digits in figures:
-            values = outcome.values_at(cell, figure)
+        for metric, digits in metrics:
+            values = outcome.values_at(cell, metric)
             texts.append(f"{sum(values) / len(values):.{digits}f}" if values else "-")
         rows.append([_TITLES[cell], *texts])
     if not rows:
         return None
-    return Table(title, ["", *(name for name, _ in figures)], rows, note)
+    return Table(title, ["", *(name for name, _ in metrics)], rows, note)

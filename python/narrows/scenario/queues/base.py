@@ -18,7 +18,7 @@ class Facts(NamedTuple):
     """Facts about a queue with its settings."""
 
     unit: str
-    """`bytes` or `packets`: the unit of its backlog in figures."""
+    """`bytes` or `packets`: the unit of its backlog in plots."""
     levels: tuple[tuple[str, float], ...]
     """Backlogs at which its behaviour changes, in that unit, with their names."""
     target: int | None

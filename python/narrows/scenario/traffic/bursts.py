@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from narrows.records import Completed, Figure, Headline, Pen, Plot, Record, declared_table
+from narrows.records import Completed, Headline, Metric, Pen, Plot, Record, declared_table
 from narrows.scenario.draws import Amounts, draw
 from narrows.scenario.traffic.connections import Connections
 
@@ -33,12 +33,12 @@ def _summarise(bursts: pl.DataFrame, _end_s: float) -> dict[str, Any]:
     }
 
 
-def _says(figures: Mapping[str, Any]) -> str | None:
-    if not figures["completed"]:
+def _says(metrics: Mapping[str, Any]) -> str | None:
+    if not metrics["completed"]:
         return None
     return (
         "Curve: half of the completed bursts took at most "
-        f"{figures['completion_p50_s']:.4g} s, 99 % of them {figures['completion_p99_s']:.4g} s."
+        f"{metrics['completion_p50_s']:.4g} s, 99 % of them {metrics['completion_p99_s']:.4g} s."
     )
 
 
@@ -50,10 +50,10 @@ def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 BURSTS = Record(
     table=declared_table("bursts"),
     title="bursts",
-    figures=(
-        Figure("bursts", "bursts", doc="Bursts that began."),
-        Figure("completed", "completed", doc="Bursts that were acknowledged to the last byte."),
-        Figure(
+    metrics=(
+        Metric("bursts", "bursts", doc="Bursts that began."),
+        Metric("completed", "completed", doc="Bursts that were acknowledged to the last byte."),
+        Metric(
             "completion_mean_s",
             "completion time, mean",
             "s",
@@ -62,8 +62,8 @@ BURSTS = Record(
             "opens the connection.",
             better="lower",
         ),
-        Figure("completion_p50_s", "completion time, median", "s", better="lower"),
-        Figure("completion_p99_s", "completion time, 99 % within", "s", better="lower"),
+        Metric("completion_p50_s", "completion time, median", "s", better="lower"),
+        Metric("completion_p99_s", "completion time, 99 % within", "s", better="lower"),
     ),
     summarise=_summarise,
     headline=Headline("completion_mean_s", "mean burst completion"),

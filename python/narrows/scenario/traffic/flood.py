@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Figure, Headline, Pen, Plot, Record, declared_table
+from narrows.records import Headline, Metric, Pen, Plot, Record, declared_table
 from narrows.scenario.amounts import SECOND, DataSize
 from narrows.scenario.declared import TABLES, Declared, DeclaredTable
 from narrows.scenario.quantities import Name, PositiveSpan, refuse
@@ -48,14 +48,14 @@ def _summarise(rows: pl.DataFrame, _end_s: float) -> dict[str, Any]:
     }
 
 
-def _entries_say(figures: Mapping[str, Any]) -> str | None:
-    if not figures["half_open_max"]:
+def _entries_say(metrics: Mapping[str, Any]) -> str | None:
+    if not metrics["half_open_max"]:
         return None
     return (
-        f"Line over time: the server holds {figures['half_open_mean']:.4g} half-open "
-        f"connections on average and at most {figures['half_open_max']:.0f}; it drops "
-        f"{figures['dropped_percent']:.3g} % of the SYNs and answers "
-        f"{figures['cookies_percent']:.3g} % with cookies."
+        f"Line over time: the server holds {metrics['half_open_mean']:.4g} half-open "
+        f"connections on average and at most {metrics['half_open_max']:.0f}; it drops "
+        f"{metrics['dropped_percent']:.3g} % of the SYNs and answers "
+        f"{metrics['cookies_percent']:.3g} % with cookies."
     )
 
 
@@ -66,12 +66,12 @@ def _draw_entries(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
     pen.from_zero()
 
 
-def _replies_say(figures: Mapping[str, Any]) -> str | None:
-    if not figures["replies"]:
+def _replies_say(metrics: Mapping[str, Any]) -> str | None:
+    if not metrics["replies"]:
         return None
     return (
-        f"Line over time: the server sends {figures['replies']} replies of "
-        f"{figures['reply_mean_bytes']:.4g} bytes on average to addresses that did not ask."
+        f"Line over time: the server sends {metrics['replies']} replies of "
+        f"{metrics['reply_mean_bytes']:.4g} bytes on average to addresses that did not ask."
     )
 
 
@@ -92,26 +92,26 @@ def _of(column: str) -> pl.Expr:
 FLOODS = Record(
     table=declared_table("floods"),
     title="flood",
-    figures=(
-        Figure("sent", "packets sent"),
-        Figure("lost_percent", "queries lost on the way", "%"),
-        Figure("syns", "SYNs at the server", doc="SYNs that reached the server, from any sender."),
-        Figure("dropped_percent", "SYNs dropped", "%"),
-        Figure("cookies_percent", "SYNs answered with cookies", "%"),
-        Figure(
+    metrics=(
+        Metric("sent", "packets sent"),
+        Metric("lost_percent", "queries lost on the way", "%"),
+        Metric("syns", "SYNs at the server", doc="SYNs that reached the server, from any sender."),
+        Metric("dropped_percent", "SYNs dropped", "%"),
+        Metric("cookies_percent", "SYNs answered with cookies", "%"),
+        Metric(
             "half_open_mean",
             "half-open connections, mean",
             doc="Half-open connections, mean; null if no SYN arrived.",
         ),
-        Figure(
+        Metric(
             "half_open_max",
             "half-open connections, most",
             doc="The most half-open connections; null if no SYN arrived.",
         ),
-        Figure("repeated", "SYN-ACKs repeated"),
-        Figure("expired", "half-open connections given up"),
-        Figure("replies", "replies to forged addresses"),
-        Figure("reply_mean_bytes", "length of a reply, mean", "bytes"),
+        Metric("repeated", "SYN-ACKs repeated"),
+        Metric("expired", "half-open connections given up"),
+        Metric("replies", "replies to forged addresses"),
+        Metric("reply_mean_bytes", "length of a reply, mean", "bytes"),
     ),
     summarise=_summarise,
     headline=Headline("half_open_max", "half-open connections at most"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Completed, Figure, Headline, Pen, Plot, Record, declared_table
+from narrows.records import Completed, Headline, Metric, Pen, Plot, Record, declared_table
 from narrows.scenario.amounts import Duration
 from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.draws import Pauses, Sizes
@@ -52,12 +52,12 @@ def _ms(seconds: float | None) -> float | None:
     return None if seconds is None else 1e3 * seconds
 
 
-def _says(figures: Mapping[str, Any]) -> str | None:
-    if not figures["completed"]:
+def _says(metrics: Mapping[str, Any]) -> str | None:
+    if not metrics["completed"]:
         return None
     return (
-        f"Curve: half of the {figures['completed']} rounds took at most "
-        f"{figures['round_p50_ms']:.4g} ms, 99 % of them {figures['round_p99_ms']:.4g} ms."
+        f"Curve: half of the {metrics['completed']} rounds took at most "
+        f"{metrics['round_p50_ms']:.4g} ms, 99 % of them {metrics['round_p99_ms']:.4g} ms."
     )
 
 
@@ -69,10 +69,10 @@ def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 ROUNDS = Record(
     table=declared_table("rounds"),
     title="incast",
-    figures=(
-        Figure("rounds", "rounds", doc="Rounds that began."),
-        Figure("completed", "completed", doc="Rounds whose blocks all arrived."),
-        Figure(
+    metrics=(
+        Metric("rounds", "rounds", doc="Rounds that began."),
+        Metric("completed", "completed", doc="Rounds whose blocks all arrived."),
+        Metric(
             "round_mean_ms",
             "time of a round, mean",
             "ms",
@@ -80,20 +80,20 @@ ROUNDS = Record(
             "next two.",
             better="lower",
         ),
-        Figure("round_p50_ms", "time of a round, median", "ms", better="lower"),
-        Figure("round_p99_ms", "time of a round, 99 % within", "ms", better="lower"),
-        Figure(
+        Metric("round_p50_ms", "time of a round, median", "ms", better="lower"),
+        Metric("round_p99_ms", "time of a round, 99 % within", "ms", better="lower"),
+        Metric(
             "goodput_mbit_s",
             "goodput during rounds",
             "Mbit/s",
             doc="Bytes of completed rounds, divided by the time that these took without pauses.",
             better="higher",
         ),
-        Figure("failed_blocks", "blocks that failed", better="lower"),
-        Figure(
+        Metric("failed_blocks", "blocks that failed", better="lower"),
+        Metric(
             "timeouts", "timeouts", doc="Retransmission timeouts of the servers.", better="lower"
         ),
-        Figure("segments_retransmitted", "segments sent again", better="lower"),
+        Metric("segments_retransmitted", "segments sent again", better="lower"),
     ),
     summarise=_summarise,
     headline=Headline("round_mean_ms", "mean time until the last block"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Completed, Figure, Headline, Pen, Plot, Record, declared_table
+from narrows.records import Completed, Headline, Metric, Pen, Plot, Record, declared_table
 from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table as Keys
 from narrows.scenario.declared import DeclaredTable, find
@@ -58,12 +58,12 @@ def _summarise_pages(pages: pl.DataFrame, _end_s: float) -> dict[str, Any]:
     }
 
 
-def _pages_say(figures: Mapping[str, Any]) -> str | None:
-    if not figures["completed"]:
+def _pages_say(metrics: Mapping[str, Any]) -> str | None:
+    if not metrics["completed"]:
         return None
     return (
-        f"Curve: half of the {figures['completed']} completed loads took at most "
-        f"{figures['load_p50_s']:.4g} s, 95 % of them {figures['load_p95_s']:.4g} s."
+        f"Curve: half of the {metrics['completed']} completed loads took at most "
+        f"{metrics['load_p50_s']:.4g} s, 95 % of them {metrics['load_p95_s']:.4g} s."
     )
 
 
@@ -75,11 +75,11 @@ def _draw_pages(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 PAGES = Record(
     table=declared_table("pages"),
     title="pages",
-    figures=(
-        Figure("loads", "loads", doc="Loads that began."),
-        Figure("completed", "completed", doc="Loads whose objects all arrived."),
-        Figure("failed", "failed", doc="Loads in which a connection failed.", better="lower"),
-        Figure(
+    metrics=(
+        Metric("loads", "loads", doc="Loads that began."),
+        Metric("completed", "completed", doc="Loads whose objects all arrived."),
+        Metric("failed", "failed", doc="Loads in which a connection failed.", better="lower"),
+        Metric(
             "load_mean_s",
             "load time, mean",
             "s",
@@ -87,17 +87,17 @@ PAGES = Record(
             "next two.",
             better="lower",
         ),
-        Figure("load_p50_s", "load time, median", "s", better="lower"),
-        Figure("load_p95_s", "load time, 95 % within", "s", better="lower"),
-        Figure(
+        Metric("load_p50_s", "load time, median", "s", better="lower"),
+        Metric("load_p95_s", "load time, 95 % within", "s", better="lower"),
+        Metric(
             "first_object_mean_s",
             "first object, mean",
             "s",
             doc="Time until the first object arrives, mean over all loads that got it.",
             better="lower",
         ),
-        Figure("connections_mean", "connections of a load, mean"),
-        Figure("bytes", "bytes of objects", "MB", 1e-6, doc="Bytes of all objects that arrived."),
+        Metric("connections_mean", "connections of a load, mean"),
+        Metric("bytes", "bytes of objects", "MB", 1e-6, doc="Bytes of all objects that arrived."),
     ),
     summarise=_summarise_pages,
     headline=Headline("load_p50_s", "median page load"),
@@ -149,19 +149,19 @@ def _first_load(objects: pl.DataFrame) -> pl.DataFrame:
     return objects.filter(*same).filter(pl.col("asked_s").is_not_null())
 
 
-def _objects_say(figures: Mapping[str, Any]) -> str | None:
-    if not figures["shown"]:
+def _objects_say(metrics: Mapping[str, Any]) -> str | None:
+    if not metrics["shown"]:
         return None
     return (
-        f"Bars: the {figures['shown']} objects of the load. On average over all loads, "
-        f"an object waited {figures['waited_mean_ms']:.4g} ms for a connection (0 where one was "
+        f"Bars: the {metrics['shown']} objects of the load. On average over all loads, "
+        f"an object waited {metrics['waited_mean_ms']:.4g} ms for a connection (0 where one was "
         "free) and took "
-        f"{figures['fetched_mean_ms']:.4g} ms from there."
+        f"{metrics['fetched_mean_ms']:.4g} ms from there."
     )
 
 
 MOST_NAMES = 24
-"""The most objects that have room for their names in the figure of a load."""
+"""The most objects that have room for their names in the plot of a load."""
 
 
 def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
@@ -203,10 +203,10 @@ def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 WATERFALL = Record(
     table=declared_table("objects"),
     title="page objects",
-    figures=(
-        Figure("objects", "objects"),
-        Figure("came", "arrived", doc="Objects whose last byte arrived."),
-        Figure(
+    metrics=(
+        Metric("objects", "objects"),
+        Metric("came", "arrived", doc="Objects whose last byte arrived."),
+        Metric(
             "waited_mean_ms",
             "wait for a connection, mean over all objects",
             "ms",
@@ -214,8 +214,8 @@ WATERFALL = Record(
             "objects that found a free connection.",
             better="lower",
         ),
-        Figure("fetched_mean_ms", "request to last byte, mean", "ms", better="lower"),
-        Figure(
+        Metric("fetched_mean_ms", "request to last byte, mean", "ms", better="lower"),
+        Metric(
             "shown",
             "objects of the first load",
             doc="Requested objects of the load that began first; a plot shows this load.",

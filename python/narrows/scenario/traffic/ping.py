@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from narrows.records import Figure, Headline, Pen, Plot, Record, declared_table
+from narrows.records import Headline, Metric, Pen, Plot, Record, declared_table
 from narrows.scenario.amounts import DataSize
 from narrows.scenario.declared import Declared, DeclaredTable
 from narrows.scenario.traffic.base import Amount, Countable
@@ -38,13 +38,13 @@ def _summarise(rows: pl.DataFrame, _end_s: float) -> dict[str, Any]:
     }
 
 
-def _says(figures: Mapping[str, Any]) -> str | None:
-    if not figures["answered"]:
+def _says(metrics: Mapping[str, Any]) -> str | None:
+    if not metrics["answered"]:
         return None
     return (
-        f"Curve: round trips took from {figures['rtt_min_ms']:.4g} ms, half of them at most "
-        f"{figures['rtt_median_ms']:.4g} ms and 99 % at most {figures['rtt_p99_ms']:.4g} ms; "
-        f"{figures['lost_percent']:.3g} % of the probes were lost."
+        f"Curve: round trips took from {metrics['rtt_min_ms']:.4g} ms, half of them at most "
+        f"{metrics['rtt_median_ms']:.4g} ms and 99 % at most {metrics['rtt_p99_ms']:.4g} ms; "
+        f"{metrics['lost_percent']:.3g} % of the probes were lost."
     )
 
 
@@ -60,33 +60,33 @@ def _draw_times(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
     pen.from_zero()
 
 
-def _says_times(figures: Mapping[str, Any]) -> str | None:
-    if not figures["answered"]:
+def _says_times(metrics: Mapping[str, Any]) -> str | None:
+    if not metrics["answered"]:
         return None
     return (
-        f"Line over time: round trips between {figures['rtt_min_ms']:.4g} and "
-        f"{figures['rtt_max_ms']:.4g} ms."
+        f"Line over time: round trips between {metrics['rtt_min_ms']:.4g} and "
+        f"{metrics['rtt_max_ms']:.4g} ms."
     )
 
 
 PINGS = Record(
     table=declared_table("pings"),
     title="probes",
-    figures=(
-        Figure("probes", "probes"),
-        Figure("answered", "answered"),
-        Figure(
+    metrics=(
+        Metric("probes", "probes"),
+        Metric("answered", "answered"),
+        Metric(
             "lost_percent",
             "lost",
             "%",
             doc="Share of lost probes and answers among the probes whose end is known.",
             better="lower",
         ),
-        Figure("rtt_min_ms", "round-trip time, shortest", "ms", better="lower"),
-        Figure("rtt_mean_ms", "round-trip time, mean", "ms", better="lower"),
-        Figure("rtt_median_ms", "round-trip time, median", "ms", better="lower"),
-        Figure("rtt_p99_ms", "round-trip time, 99 % within", "ms", better="lower"),
-        Figure("rtt_max_ms", "round-trip time, longest", "ms", better="lower"),
+        Metric("rtt_min_ms", "round-trip time, shortest", "ms", better="lower"),
+        Metric("rtt_mean_ms", "round-trip time, mean", "ms", better="lower"),
+        Metric("rtt_median_ms", "round-trip time, median", "ms", better="lower"),
+        Metric("rtt_p99_ms", "round-trip time, 99 % within", "ms", better="lower"),
+        Metric("rtt_max_ms", "round-trip time, longest", "ms", better="lower"),
     ),
     summarise=_summarise,
     headline=Headline("rtt_median_ms", "round trip of a probe, median"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from narrows.records import Figure, Headline, Pen, Plot, Record, declared_table
+from narrows.records import Headline, Metric, Pen, Plot, Record, declared_table
 from narrows.scenario.amounts import Duration
 from narrows.scenario.quantities import PositiveSpan
 from narrows.scenario.traffic.base import Amount, Countable
@@ -54,12 +54,12 @@ def _summarise(rows: pl.DataFrame, length_s: float) -> dict[str, Any]:
     }
 
 
-def _says(figures: Mapping[str, Any]) -> str | None:
-    if figures["delay_mean_ms"] is None:
+def _says(metrics: Mapping[str, Any]) -> str | None:
+    if metrics["delay_mean_ms"] is None:
         return None
     return (
-        f"Line over time: packets took {figures['delay_mean_ms']:.4g} ms on average and at most "
-        f"{figures['delay_max_ms']:.4g} ms; {figures['lost_percent']:.3g} % were lost."
+        f"Line over time: packets took {metrics['delay_mean_ms']:.4g} ms on average and at most "
+        f"{metrics['delay_max_ms']:.4g} ms; {metrics['lost_percent']:.3g} % were lost."
     )
 
 
@@ -84,10 +84,10 @@ def _draw_delay(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
     pen.from_zero()
 
 
-def _says_loss(figures: Mapping[str, Any]) -> str | None:
-    if not figures["lost_percent"]:
+def _says_loss(metrics: Mapping[str, Any]) -> str | None:
+    if not metrics["lost_percent"]:
         return None
-    return f"Line over time: {figures['lost_percent']:.3g} % of the packets were lost in all."
+    return f"Line over time: {metrics['lost_percent']:.3g} % of the packets were lost in all."
 
 
 def _draw_loss(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
@@ -100,23 +100,23 @@ def _draw_loss(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 STREAMS = Record(
     table=declared_table("streams"),
     title="streams of datagrams",
-    figures=(
-        Figure("streams", "streams"),
-        Figure("sent_packets", "sent", "packets"),
-        Figure("received_packets", "received", "packets"),
-        Figure(
+    metrics=(
+        Metric("streams", "streams"),
+        Metric("sent_packets", "sent", "packets"),
+        Metric("received_packets", "received", "packets"),
+        Metric(
             "lost_percent",
             "lost",
             "%",
             doc="Share of lost packets among those whose end is known.",
             better="lower",
         ),
-        Figure("reordered_packets", "out of order", "packets", better="lower"),
-        Figure("sent_mbps", "sent, mean rate", "Mbit/s"),
-        Figure("received_mbps", "received, mean rate", "Mbit/s"),
-        Figure("delay_mean_ms", "one-way delay, mean", "ms", better="lower"),
-        Figure("delay_max_ms", "one-way delay, longest", "ms", better="lower"),
-        Figure("jitter_mean_ms", "jitter, mean over the rows", "ms", better="lower"),
+        Metric("reordered_packets", "out of order", "packets", better="lower"),
+        Metric("sent_mbps", "sent, mean rate", "Mbit/s"),
+        Metric("received_mbps", "received, mean rate", "Mbit/s"),
+        Metric("delay_mean_ms", "one-way delay, mean", "ms", better="lower"),
+        Metric("delay_max_ms", "one-way delay, longest", "ms", better="lower"),
+        Metric("jitter_mean_ms", "jitter, mean over the rows", "ms", better="lower"),
     ),
     summarise=_summarise,
     headline=Headline("lost_percent", "of the datagrams lost"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Completed, Figure, Headline, Pen, Plot, Record, declared_table
+from narrows.records import Completed, Headline, Metric, Pen, Plot, Record, declared_table
 from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.declared import Declared, DeclaredTable, find
 from narrows.scenario.quantities import Name, PositiveBytes, Size, Span, at_most, refuse
@@ -57,12 +57,12 @@ def _summarise(transfers: pl.DataFrame, _end_s: float) -> dict[str, Any]:
     }
 
 
-def _says(figures: Mapping[str, Any]) -> str | None:
-    if not figures["completed"]:
+def _says(metrics: Mapping[str, Any]) -> str | None:
+    if not metrics["completed"]:
         return None
     return (
-        f"Curve: half of the {figures['completed']} transfers took at most "
-        f"{figures['transfer_p50_s']:.4g} s, 99 % of them {figures['transfer_p99_s']:.4g} s."
+        f"Curve: half of the {metrics['completed']} transfers took at most "
+        f"{metrics['transfer_p50_s']:.4g} s, 99 % of them {metrics['transfer_p99_s']:.4g} s."
     )
 
 
@@ -74,37 +74,37 @@ def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 RECORDS = Record(
     table=declared_table("transfers"),
     title="zone transfers",
-    figures=(
-        Figure("transfers", "transfers", doc="Transfers that began."),
-        Figure("completed", "completed", doc="Transfers whose last message arrived."),
-        Figure(
+    metrics=(
+        Metric("transfers", "transfers", doc="Transfers that began."),
+        Metric("completed", "completed", doc="Transfers whose last message arrived."),
+        Metric(
             "failed",
             "failed",
             doc="Transfers that were refused, reset, timed out or closed.",
             better="lower",
         ),
-        Figure(
+        Metric(
             "transfer_mean_s",
             "time of a transfer, mean",
             "s",
             doc="Time from opening the connection until the last message arrives, mean.",
             better="lower",
         ),
-        Figure("transfer_p50_s", "time of a transfer, median", "s", better="lower"),
-        Figure("transfer_p99_s", "time of a transfer, 99 % within", "s", better="lower"),
-        Figure(
+        Metric("transfer_p50_s", "time of a transfer, median", "s", better="lower"),
+        Metric("transfer_p99_s", "time of a transfer, 99 % within", "s", better="lower"),
+        Metric(
             "goodput_mbit_s",
             "goodput of a transfer",
             "Mbit/s",
             doc="Bytes of completed transfers, divided by the time that these took.",
             better="higher",
         ),
-        Figure("bytes", "bytes", "bytes", doc="Bytes of all messages, with their lengths."),
-        Figure("messages", "messages"),
-        Figure(
+        Metric("bytes", "bytes", "bytes", doc="Bytes of all messages, with their lengths."),
+        Metric("messages", "messages"),
+        Metric(
             "timeouts", "timeouts", doc="Retransmission timeouts of the server.", better="lower"
         ),
-        Figure("segments_retransmitted", "segments sent again", better="lower"),
+        Metric("segments_retransmitted", "segments sent again", better="lower"),
     ),
     summarise=_summarise,
     headline=Headline("transfer_mean_s", "mean time of a zone transfer"),

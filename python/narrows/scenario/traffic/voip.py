@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Figure, Headline, Parts, Pen, Plot, Record, declared_table
+from narrows.records import Headline, Metric, Parts, Pen, Plot, Record, declared_table
 from narrows.scenario.amounts import MILLISECOND
 from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.draws import Pauses, SpanDistribution, draw
@@ -52,12 +52,12 @@ def _summarise(rows: pl.DataFrame, _end_s: float) -> dict[str, Any]:
     }
 
 
-def _says(figures: Mapping[str, Any]) -> str | None:
-    if figures["mos_mean"] is None:
+def _says(metrics: Mapping[str, Any]) -> str | None:
+    if metrics["mos_mean"] is None:
         return None
     return (
-        f"Curve: the mean opinion score is {figures['mos_mean']:.3g} on average, and 5 % of the "
-        f"directions of calls have at most {figures['mos_p5']:.3g}."
+        f"Curve: the mean opinion score is {metrics['mos_mean']:.3g} on average, and 5 % of the "
+        f"directions of calls have at most {metrics['mos_p5']:.3g}."
     )
 
 
@@ -70,23 +70,23 @@ def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
 VOIP = Record(
     table=declared_table("voip"),
     title="calls",
-    figures=(
-        Figure("calls", "calls"),
-        Figure("sent_packets", "sent", "packets"),
-        Figure("lost_percent", "lost in the network", "%", better="lower"),
-        Figure("late_percent", "too late to be heard", "%", better="lower"),
-        Figure(
+    metrics=(
+        Metric("calls", "calls"),
+        Metric("sent_packets", "sent", "packets"),
+        Metric("lost_percent", "lost in the network", "%", better="lower"),
+        Metric("late_percent", "too late to be heard", "%", better="lower"),
+        Metric(
             "delay_mean_ms",
             "one-way delay in the network, mean",
             "ms",
             doc="One-way delay in the network, mean over both directions, like the means below.",
             better="lower",
         ),
-        Figure("jitter_mean_ms", "jitter, mean", "ms", better="lower"),
-        Figure("mouth_to_ear_mean_ms", "delay from mouth to ear, mean", "ms", better="lower"),
-        Figure("r_mean", "rating R, mean", better="higher"),
-        Figure("mos_mean", "mean opinion score, mean", range=(1.0, 4.5), better="higher"),
-        Figure(
+        Metric("jitter_mean_ms", "jitter, mean", "ms", better="lower"),
+        Metric("mouth_to_ear_mean_ms", "delay from mouth to ear, mean", "ms", better="lower"),
+        Metric("r_mean", "rating R, mean", better="higher"),
+        Metric("mos_mean", "mean opinion score, mean", range=(1.0, 4.5), better="higher"),
+        Metric(
             "mos_p5",
             "mean opinion score, that 5 % have at most",
             range=(1.0, 4.5),

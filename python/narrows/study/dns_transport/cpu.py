@@ -32,7 +32,7 @@ def _us_per_query(server: str, arm: str) -> float:
     return statistics.median(_bench().us_per_query(server, arm, RATE))
 
 
-def per_answer(name: str, figures: Mapping[str, float | None]) -> dict[str, float | None]:
+def per_answer(name: str, metrics: Mapping[str, float | None]) -> dict[str, float | None]:
     """Microseconds of processor time per answered query, by server.
 
     Every query that reached the server counts, whether or not its answer arrived.
@@ -40,7 +40,7 @@ def per_answer(name: str, figures: Mapping[str, float | None]) -> dict[str, floa
     arms = transport(name).bench
     carried = {
         key.removesuffix("_per_answer"): value
-        for key, value in figures.items()
+        for key, value in metrics.items()
         if key.endswith("_per_answer") and key not in ("packets_per_answer", "bytes_per_answer")
     }
     if not arms or not carried or not carried.keys() <= arms.keys() or None in carried.values():
@@ -54,7 +54,7 @@ def per_answer(name: str, figures: Mapping[str, float | None]) -> dict[str, floa
 
 
 def source() -> str:
-    """Where the figures come from, in words."""
+    """Where the metrics come from, in words."""
     host = _bench().host
     named = (re.sub(r" <id:[^>]*>", "", each) for each in host.get("servers", {}).values())
     return (

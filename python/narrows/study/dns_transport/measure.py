@@ -1,4 +1,4 @@
-"""The figures of one run, computed in the process that ran it.
+"""The metrics of one run, computed in the process that ran it.
 
 A query counts if its fate is known: it was answered, the client gave it up, or it was asked so long
 before the end of the run that the client would have given it up by then. A query that the client
@@ -42,7 +42,7 @@ BOTTLENECK = "bottleneck.forward"
 
 
 def measure(run: Run) -> Mapping[str, dict[str, float | None]]:
-    """The figures of one run, by name; None for a figure that the run does not have."""
+    """The metrics of one run, by name; None for a metric that the run does not have."""
     decided = _decided(run)
     attempts = run.attempts.join(decided.select("query"), on="query", how="semi")
     count = decided.height
@@ -55,7 +55,7 @@ def measure(run: Run) -> Mapping[str, dict[str, float | None]]:
     queue = run.summary["queues"][BOTTLENECK]["dns_phase"]
     link = run.summary["links"][BOTTLENECK]["dns_phase"]
     flows = run.summary["flows"] or {}
-    figures: dict[str, float | None] = {
+    metrics: dict[str, float | None] = {
         "queries": float(count),
         "without_retry_percent": _percent(clean, count),
         "within_1s_percent": _percent(int((waited <= 1000.0).sum()), count),
@@ -73,7 +73,7 @@ def measure(run: Run) -> Mapping[str, dict[str, float | None]]:
         "outages": float((run.summary.get("neighbours") or {}).get("outages") or 0),
         "silent_percent": _silent(run),
     }
-    return {SECTION: figures}
+    return {SECTION: metrics}
 
 
 def response_times(waited: pl.Series) -> dict[str, float | None]:
@@ -104,13 +104,13 @@ def _carried(attempts: pl.DataFrame, answered: int) -> dict[str, float | None]:
         )
         for unit in ("packets", "bytes")
     }
-    figures: dict[str, float | None] = {
+    metrics: dict[str, float | None] = {
         f"{unit}_per_answer": total / answered if answered else None for unit, total in sums.items()
     }
     arrived = attempts.filter(pl.col("fate") != "query-lost")
     for (transport,), part in arrived.group_by(("transport",), maintain_order=True):
-        figures[f"{transport}_per_answer"] = part.height / answered if answered else None
-    return figures
+        metrics[f"{transport}_per_answer"] = part.height / answered if answered else None
+    return metrics
 
 
 def _connections(run: Run) -> float | None:

@@ -44,7 +44,7 @@ _COLUMNS = {
     "silent_percent": "silent, %",
     "flagged_percent": "flagged, %",
 }
-"""The figures of a cell in the report's table."""
+"""The metrics of a cell in the report's table."""
 
 
 def print_study(study: Study, to: TextIO, *, as_json: bool = False) -> None:

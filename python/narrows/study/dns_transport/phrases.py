@@ -19,7 +19,7 @@ LOADED = "under load"
 """The words for a mean over every load except none."""
 
 SECOND = "within_1s_percent"
-"""The figure by which transports and queues are compared."""
+"""The metric by which transports and queues are compared."""
 
 KEPT = (
     ("tcp-new", "tcp-kept"),

@@ -39,13 +39,13 @@ def plots(runs: pl.DataFrame) -> list[Shown]:
     for load in _present(plane, "load"):
         where: Where = {**base(), "load": load}
         words = title("load", load)
-        for name, figure_of, what, times in (
+        for name, metric, what, times in (
             ("within-1s", SECOND, "answered within a second, %", False),
             ("p95", "response_p95_ms", "95 % of queries are answered within, ms", True),
         ):
             figure = _heat(
                 plane,
-                figure_of,
+                metric,
                 rows=[("transport", each) for each in _present(plane, "transport")],
                 columns=[
                     ({"queue": each}, title("queue", each)) for each in _present(plane, "queue")
@@ -172,7 +172,7 @@ def _present(runs: pl.DataFrame, factor: str) -> list[str]:
 
 def _heat(
     runs: pl.DataFrame,
-    figure_of: str,
+    metric: str,
     *,
     rows: Sequence[tuple[str, str]],
     columns: Sequence[tuple[Where, str]],
@@ -184,7 +184,7 @@ def _heat(
     values = np.full((len(rows), len(columns)), math.nan)
     for y, (factor, name) in enumerate(rows):
         for x, (at, _) in enumerate(columns):
-            found: Interval | None = mean(runs, figure_of, {**where, **at, factor: name})
+            found: Interval | None = mean(runs, metric, {**where, **at, factor: name})
             if found is not None:
                 values[y, x] = found.mean
     if np.isnan(values).all():

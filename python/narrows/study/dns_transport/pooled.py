@@ -5,7 +5,7 @@ they agree in all other factors. Seeds are paired too, because equal seeds draw 
 in both.
 
 Intervals stay within the possible range (`within`): percentages between 0 and 100, their
-differences between -100 and 100, other figures above 0. If all seeds agree, as they do at 100 %,
+differences between -100 and 100, other metrics above 0. If all seeds agree, as they do at 100 %,
 their interval has no width. So the interval of a share of queries is at least as wide as the number
 of queries alone makes it: Wilson's for a share, Newcombe's for a difference of two.
 """
@@ -29,7 +29,7 @@ FACTORS = ("transport", "queue", "load", "path", "round_trip", "reply", "neighbo
 """The columns that name a cell."""
 
 SHARES = ("without_retry_percent", "within_1s_percent", "failed_percent")
-"""The figures that are shares of the queries."""
+"""The metrics that are shares of the queries."""
 
 _ANYTHING = (-math.inf, math.inf)
 
@@ -42,55 +42,55 @@ def select(runs: pl.DataFrame, where: Where) -> pl.DataFrame:
     return runs
 
 
-def mean(runs: pl.DataFrame, figure: str, where: Where) -> Interval | None:
-    """Mean of a figure over cells, with its 95 % interval over seeds.
+def mean(runs: pl.DataFrame, metric: str, where: Where) -> Interval | None:
+    """Mean of a metric over cells, with its 95 % interval over seeds.
 
-    It is None if there is no such run, or if a run lacks the figure. A seed that lacks a cell does
+    It is None if there is no such run, or if a run lacks the metric. A seed that lacks a cell does
     not count.
     """
     there = select(runs, where)
-    means = _means(there.select(*FACTORS, "seed", value=figure))
-    return over_seeds(figure, means, int(there["queries"].sum())) if means else None
+    means = _means(there.select(*FACTORS, "seed", value=metric))
+    return over_seeds(metric, means, int(there["queries"].sum())) if means else None
 
 
-def over_seeds(figure: str, values: Sequence[float], queries: int) -> Interval:
-    """Mean of a figure's values, one or more for each seed, with its 95 % interval.
+def over_seeds(metric: str, values: Sequence[float], queries: int) -> Interval:
+    """Mean of a metric's values, one or more for each seed, with its 95 % interval.
 
     Args:
-        figure: The figure's name, which determines the possible range.
+        metric: The metric's name, which determines the possible range.
         values: At least one value.
         queries: The number of queries behind all values.
     """
-    bounds = (0.0, 100.0) if figure.endswith("_percent") else (0.0, math.inf)
+    bounds = (0.0, 100.0) if metric.endswith("_percent") else (0.0, math.inf)
     found = _interval(values, bounds)
-    if figure not in SHARES or queries == 0 or not math.isfinite(found.low):
+    if metric not in SHARES or queries == 0 or not math.isfinite(found.low):
         return found
     low, high = wilson(_of(found.mean, queries), queries)
     return replace(found, low=min(found.low, 100.0 * low), high=max(found.high, 100.0 * high))
 
 
 def difference(
-    runs: pl.DataFrame, figure: str, one: Where, other: Where, where: Where | None = None
+    runs: pl.DataFrame, metric: str, one: Where, other: Where, where: Where | None = None
 ) -> Interval | None:
-    """Mean of a figure in `one` minus that in `other`, cell by cell and seed by seed.
+    """Mean of a metric in `one` minus that in `other`, cell by cell and seed by seed.
 
     Args:
         runs: A row for each run.
-        figure: The figure's name.
+        metric: The metric's name.
         one: The levels of the first group.
         other: The levels of the second group, for the same factors.
         where: What both have in common.
     """
     common = [factor for factor in FACTORS if factor not in one]
     both = select(runs, where or {})
-    first = select(both, one).select(*common, "seed", "queries", first=figure)
-    second = select(both, other).select(*common, "seed", others="queries", second=figure)
+    first = select(both, one).select(*common, "seed", "queries", first=metric)
+    second = select(both, other).select(*common, "seed", others="queries", second=metric)
     pairs = _whole(first.join(second, on=[*common, "seed"], how="inner"))
     means = _means(pairs.select(*common, "seed", value=pl.col("first") - pl.col("second")))
     if not means:
         return None
-    found = _interval(means, (-100.0, 100.0) if figure.endswith("_percent") else _ANYTHING)
-    if figure not in SHARES or not math.isfinite(found.low):
+    found = _interval(means, (-100.0, 100.0) if metric.endswith("_percent") else _ANYTHING)
+    if metric not in SHARES or not math.isfinite(found.low):
         return found
     totals = int(pairs["others"].sum()), int(pairs["queries"].sum())
     if not all(totals):

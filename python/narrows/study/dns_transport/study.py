@@ -3,7 +3,7 @@
 FOLDER/product/, paper-h/   its sweeps, from which an interrupted study resumes
 runs.parquet, cells.parquet a row for each run, a row for each cell
 study.json                  what `--json` prints: how it was run, every cell, the tables
-report.html, figures/       for people
+report.html, plots/         for people
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ STUDY_FILE = "study.json"
 RUNS_FILE = "runs.parquet"
 
 _RENAMED = {"frozen_percent": "silent_percent"}
-"""Figures that have another name in rows of older folders."""
+"""Metrics that have another name in rows of older folders."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,7 +47,7 @@ class Study:
     """The results of the study.
 
     Attributes:
-        runs: A row for each run: the cell's factors, `seed`, `status`, the figures of `measure`.
+        runs: A row for each run: the cell's factors, `seed`, `status`, the metrics of `measure`.
         seeds: The seeds of every cell.
         status: `complete`; `failed` if runs failed; `partial` after an interruption.
         failures: Runs that failed, in words.
@@ -86,13 +86,13 @@ class Study:
             raise RunFolderError(path, "is damaged", "run the same command again") from None
 
     @property
-    def figures(self) -> list[str]:
-        """The columns that are figures."""
+    def metrics(self) -> list[str]:
+        """The columns that are metrics."""
         return [name for name in self.runs.columns if name not in (*FACTORS, "seed")]
 
     @cached_property
     def cells(self) -> pl.DataFrame:
-        """A row for each cell: each figure's mean over seeds, and the ends of its 95 % interval.
+        """A row for each cell: each metric's mean over seeds, and the ends of its 95 % interval.
 
         The interval is Student's over seeds, on a scale that keeps it in the possible range. For
         shares of queries, it is at least as wide as Wilson's over the queries. One seed gives no
@@ -103,16 +103,16 @@ class Study:
             row: dict[str, Any] = dict(zip(FACTORS, key, strict=True))
             row["seeds"] = part.height
             queries = int(part["queries"].sum())
-            for name in self.figures:
+            for name in self.metrics:
                 values = part.get_column(name).drop_nulls().to_list()
                 all_there = len(values) == part.height
-                row |= _figure(name, values if all_there else [], queries)
+                row |= _metric(name, values if all_there else [], queries)
             rows.append(row)
         return pl.DataFrame(rows, infer_schema_length=None)
 
     @cached_property
     def tables(self) -> list[Table]:
-        """The figures for each group of readers."""
+        """The metrics for each group of readers."""
         return tables(self.runs)
 
     @property
@@ -249,7 +249,7 @@ def _table(part: Block, runs: Sequence[SweepRun]) -> pl.DataFrame:
     for run in runs:
         if not run.complete or SECTION not in run.summary:
             continue
-        figures: Mapping[str, float | None] = {
+        metrics: Mapping[str, float | None] = {
             _RENAMED.get(name, name): value for name, value in run.summary[SECTION].items()
         }
         names = {**part.fixed, **_levels(part, run)}
@@ -257,10 +257,10 @@ def _table(part: Block, runs: Sequence[SweepRun]) -> pl.DataFrame:
             {
                 **{factor: names[factor] for factor in FACTORS},
                 "seed": run.seed,
-                **figures,
+                **metrics,
                 # Flags of the run, such as a queue that stood still.
                 "flagged_percent": 100.0 if run.flags else 0.0,
-                **cpu.per_answer(names["transport"], figures),
+                **cpu.per_answer(names["transport"], metrics),
             }
         )
     return pl.DataFrame(rows, infer_schema_length=None)
@@ -279,7 +279,7 @@ def _names(part: Block, run: SweepRun) -> str:
     return ", ".join(_levels(part, run).values())
 
 
-def _figure(name: str, values: list[float], queries: int) -> dict[str, float | None]:
+def _metric(name: str, values: list[float], queries: int) -> dict[str, float | None]:
     if not values:
         return {name: None, f"{name}_low": None, f"{name}_high": None}
     interval = over_seeds(name, values, queries)

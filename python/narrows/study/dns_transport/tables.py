@@ -1,4 +1,4 @@
-"""The study's tables: its figures for each group of readers, with 95 % intervals over seeds."""
+"""The study's tables: its metrics for each group of readers, with 95 % intervals over seeds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from narrows.study.dns_transport.pooled import Where, difference, mean, select
 
 @dataclass(frozen=True)
 class Table:
-    """Figures for a group of readers."""
+    """Metrics for a group of readers."""
 
     heading: Literal["For DNS operators", "For network operators", "Paper H's worst cell"]
     title: str
@@ -72,7 +72,7 @@ def notes(runs: pl.DataFrame) -> list[str]:
         texts.append(f"{LOADED.capitalize()} is the mean over {listed(loads)}.")
     texts.append(cpu.source())
     if runs["seed"].n_unique() < 2:
-        texts.append("There is only one seed, so no figure has an interval or a clear difference.")
+        texts.append("There is only one seed, so no metric has an interval or a clear difference.")
     if short:
         names = listed([transport_title(name) for name in short])
         texts.append(f"Left out under load, because cells are missing: {names}.")
@@ -84,9 +84,9 @@ def _transports_under_load(runs: pl.DataFrame) -> Table:
     at, where_it_costs = _cost_cells(runs)
     for name, within in ranked(runs, "transport", loaded(runs)):
         gap = difference(runs, SECOND, {"transport": name}, {"transport": "udp"}, loaded(runs))
-        figures = [
-            mean(runs, figure, {**at, "transport": name})
-            for figure in ("response_p50_ms", "packets_per_answer", "connections")
+        metrics = [
+            mean(runs, metric, {**at, "transport": name})
+            for metric in ("response_p50_ms", "packets_per_answer", "connections")
         ]
         spent = [
             each.mean
@@ -98,7 +98,7 @@ def _transports_under_load(runs: pl.DataFrame) -> Table:
                 transport_title(name),
                 bare(within),
                 "" if name == "udp" or gap is None else signed(gap),
-                *("" if each is None else f"{each.mean:.1f}" for each in figures),
+                *("" if each is None else f"{each.mean:.1f}" for each in metrics),
                 f"{min(spent):.0f} to {max(spent):.0f}" if spent else "",
             )
         )

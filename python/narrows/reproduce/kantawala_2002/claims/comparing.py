@@ -42,20 +42,20 @@ STARVED = (
 
 
 Runs: TypeAlias = Mapping[str, Measured]
-Figures: TypeAlias = Mapping[str, float]
-"""One figure of each queue, at one buffer."""
+ByQueue: TypeAlias = Mapping[str, float]
+"""One metric of each queue, at one buffer."""
 
 
 def _at_each(
     topology: Topology,
     limits: Iterable[int],
     queues: Sequence[str],
-    figure: str,
-    of: Callable[[Figures], float],
+    key: str,
+    of: Callable[[ByQueue], float],
     over: Callable[[list[float]], float],
     variant: str = "",
 ) -> Callable[[Runs], float]:
-    """Applies `of` to the queues' figures at each buffer, and `over` to the results.
+    """Applies `of` to the queues' metrics at each buffer, and `over` to the results.
 
     Only buffers that were run count: a sensitivity row has some of them.
     """
@@ -66,7 +66,7 @@ def _at_each(
         for limit in kept:
             cells = {which: name(topology.name, which, limit, variant) for which in queues}
             if all(cell in runs for cell in cells.values()):
-                values.append(of({which: runs[cell][figure] for which, cell in cells.items()}))
+                values.append(of({which: runs[cell][key] for which, cell in cells.items()}))
         return over(values) if values else math.nan
 
     return measure
@@ -90,18 +90,18 @@ def compared(
     topology: Topology,
     limits: Sequence[int],
     queues: Sequence[str],
-    figure: str,
-    of: Callable[[Figures], float],
+    key: str,
+    of: Callable[[ByQueue], float],
     over: Callable[[list[float]], float] = statistics.fmean,
     **more: Any,
 ) -> Claim:
-    """A claim about a figure of several queues at the same buffers; `more` has other fields."""
+    """A claim about a metric of several queues at the same buffers; `more` has other fields."""
     return Claim(
         id,
         metric,
         unit,
         cells_of(topology, limits, queues),
-        _at_each(topology, limits, queues, figure, of, over),
+        _at_each(topology, limits, queues, key, of, over),
         **more,
     )
 
@@ -111,18 +111,18 @@ def below(topology: Topology, bound: int) -> tuple[int, ...]:
     return tuple(limit for limit in topology.limits if limit < bound)
 
 
-def gain_over(which: str, others: Sequence[str], sign: int = 1) -> Callable[[Figures], float]:
+def gain_over(which: str, others: Sequence[str], sign: int = 1) -> Callable[[ByQueue], float]:
     """Percent by which a queue is above the others' mean, or below it with `sign` -1."""
 
-    def of(figures: Figures) -> float:
-        mean = statistics.fmean(figures[other] for other in others)
-        ratio = figures[which] / mean if sign > 0 else mean / figures[which]
+    def of(by_queue: ByQueue) -> float:
+        mean = statistics.fmean(by_queue[other] for other in others)
+        ratio = by_queue[which] / mean if sign > 0 else mean / by_queue[which]
         return 100.0 * (ratio - 1.0)
 
     return of
 
 
-def spread(figures: Figures) -> float:
+def spread(by_queue: ByQueue) -> float:
     """Largest minus smallest, in percent of the mean."""
-    values = list(figures.values())
+    values = list(by_queue.values())
     return 100.0 * (max(values) - min(values)) / statistics.fmean(values)

@@ -39,7 +39,7 @@ def round_trips() -> list[Claim]:
             small,
             (which, other),
             "ratio",
-            lambda figures, which=which, other=other: figures[which] / figures[other],  # type: ignore[misc]
+            lambda by_queue, which=which, other=other: by_queue[which] / by_queue[other],  # type: ignore[misc]
             worded=Worded("outperforms it by more than 100 %", "at least", 2.0),
         )
         for which in ("tdrr", "qsdrr")
@@ -68,7 +68,7 @@ def round_trips() -> list[Claim]:
             ROUND_TRIPS.limits,
             (which,),
             "far_share",
-            lambda figures: next(iter(figures.values())),
+            lambda by_queue: next(iter(by_queue.values())),
             published=share,
             tolerance=SHARE_TOLERANCE,
             note="The abstract names no buffer: the mean over all that were run.",
@@ -87,8 +87,8 @@ def round_trips() -> list[Claim]:
             HOPS.limits,
             (which, "red", "blue"),
             "far_share",
-            lambda figures, which=which: (  # type: ignore[misc]
-                figures[which] / statistics.fmean((figures["red"], figures["blue"]))
+            lambda by_queue, which=which: (  # type: ignore[misc]
+                by_queue[which] / statistics.fmean((by_queue["red"], by_queue["blue"]))
             ),
             published=2.0,
             tolerance=0.4,
@@ -106,7 +106,7 @@ def round_trips() -> list[Claim]:
             ROUND_TRIPS.limits,
             (which,),
             "ratio_completion",
-            lambda figures: next(iter(figures.values())),
+            lambda by_queue: next(iter(by_queue.values())),
             published=1.0,
             tolerance=NEAR_ONE,
         )
@@ -121,7 +121,7 @@ def round_trips() -> list[Claim]:
             (5000,),
             ("blue",),
             "ratio_completion",
-            lambda figures: figures["blue"],
+            lambda by_queue: by_queue["blue"],
             published=3.0,
             tolerance=0.5,
         )
@@ -135,8 +135,9 @@ def round_trips() -> list[Claim]:
             ROUND_TRIPS.limits,
             QUEUES,
             "ratio_completion",
-            lambda figures: (
-                figures["blue"] - max(value for which, value in figures.items() if which != "blue")
+            lambda by_queue: (
+                by_queue["blue"]
+                - max(value for which, value in by_queue.items() if which != "blue")
             ),
             worded=Worded("Blue has the worst performance", "at least", 0.0),
         )
@@ -156,7 +157,7 @@ def hops() -> list[Claim]:
             HOPS.limits,
             (which,),
             "ratio",
-            lambda figures: next(iter(figures.values())),
+            lambda by_queue: next(iter(by_queue.values())),
             published=0.3,
             tolerance=RATIO_TOLERANCE,
         )
@@ -186,7 +187,7 @@ def hops() -> list[Claim]:
             (5000,),
             ("qsdrr", *SHARED),
             "ratio",
-            lambda figures: figures["qsdrr"] / statistics.fmean(figures[w] for w in SHARED),
+            lambda by_queue: by_queue["qsdrr"] / statistics.fmean(by_queue[w] for w in SHARED),
             published=2.0,
             tolerance=0.4,
         )
@@ -200,10 +201,10 @@ def hops() -> list[Claim]:
             HOPS.limits,
             QUEUES,
             "ratio",
-            lambda figures: (
+            lambda by_queue: (
                 100.0
                 * (
-                    figures["tdrr"] / max(v for which, v in figures.items() if which != "tdrr")
+                    by_queue["tdrr"] / max(v for which, v in by_queue.items() if which != "tdrr")
                     - 1.0
                 )
             ),
@@ -221,7 +222,7 @@ def hops() -> list[Claim]:
             HOPS.limits,
             ("tdrr",),
             "ratio_completion",
-            lambda figures: figures["tdrr"],
+            lambda by_queue: by_queue["tdrr"],
             published=1.0,
             tolerance=NEAR_ONE,
             reason=STARVED,
@@ -236,7 +237,7 @@ def hops() -> list[Claim]:
             (5000,),
             (which,),
             "ratio_completion",
-            lambda figures: next(iter(figures.values())),
+            lambda by_queue: next(iter(by_queue.values())),
             **said,
         )
         for queues, said in (
@@ -254,9 +255,9 @@ def hops() -> list[Claim]:
             HOPS.limits,
             (which, *SHARED),
             "ratio_completion",
-            lambda figures, which=which: (
-                statistics.fmean(figures[w] for w in SHARED)  # type: ignore[misc]
-                / figures[which]
+            lambda by_queue, which=which: (
+                statistics.fmean(by_queue[w] for w in SHARED)  # type: ignore[misc]
+                / by_queue[which]
             ),
             worded=Worded("beats them by at least a factor of two", "at least", 2.0),
             note="The sentence names no buffer: the mean over all that were run.",

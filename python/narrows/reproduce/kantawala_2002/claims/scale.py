@@ -76,7 +76,7 @@ def large() -> list[Claim]:
     for share in SHARES:
         small, large = sizes[SMALL, share], sizes[LARGE, share]
         for which in SCALED:
-            for words, figure in (
+            for words, metric in (
                 ("mean goodput", "goodput.all"),
                 ("burst completion time", "completion.all"),
             ):
@@ -88,7 +88,7 @@ def large() -> list[Claim]:
                         PERCENT,
                         # The sizes between are run for the plot.
                         tuple(big.cell(which) for big in BIG if big.share == share),
-                        _change(small, large, which, figure),
+                        _change(small, large, which, metric),
                         worded=Worded(
                             f"the small scale's result carries over: at most {ALIKE:g} %",
                             "at most",
@@ -117,9 +117,9 @@ def large() -> list[Claim]:
     return claims
 
 
-def _change(small: Big, large: Big, which: str, figure: str) -> Callable[[Runs], float]:
+def _change(small: Big, large: Big, which: str, metric: str) -> Callable[[Runs], float]:
     return lambda runs: (
-        100.0 * abs(runs[large.cell(which)][figure] / runs[small.cell(which)][figure] - 1.0)
+        100.0 * abs(runs[large.cell(which)][metric] / runs[small.cell(which)][metric] - 1.0)
     )
 
 

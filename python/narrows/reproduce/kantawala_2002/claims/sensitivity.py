@@ -24,7 +24,7 @@ _TAHOE = (
     "two differ most if several packets of a window are lost."
 )
 
-_TAHOE_FIGURES = {
+_TAHOE_METRICS = {
     "single": (("goodput.all", "mean goodput"), ("completion.all", "burst completion time")),
     "rtt": (
         ("ratio", "goodput ratio 200 ms / 40 ms"),
@@ -41,9 +41,9 @@ _TAHOE_FIGURES = {
 def tahoe() -> list[Claim]:
     """K8: every configuration with Tahoe in place of Reno."""
     claims = []
-    for network, figures in _TAHOE_FIGURES.items():
+    for network, metrics in _TAHOE_METRICS.items():
         limits = TAHOE_LIMITS[network]
-        for figure, words in figures:
+        for metric, words in metrics:
             for which in QUEUES:
                 pairs = [
                     (name(network, which, limit), name(network, which, limit, "tahoe"))
@@ -55,7 +55,7 @@ def tahoe() -> list[Claim]:
                         f"{TITLES[which]}: {words} with Tahoe against Reno, largest change",
                         PERCENT,
                         tuple(cell for pair in pairs for cell in pair),
-                        _largest_change(pairs, figure),
+                        _largest_change(pairs, metric),
                         worded=Worded(f"similar: at most {ALIKE:g} %", "at most", ALIKE),
                         note=""
                         if limits == TOPOLOGIES[network].limits
@@ -71,10 +71,10 @@ def _listed(limits: Sequence[int]) -> str:
     return ", ".join(map(str, limits[:-1])) + f" and {limits[-1]}"
 
 
-def _largest_change(pairs: Sequence[tuple[str, str]], figure: str) -> Callable[[Runs], float]:
+def _largest_change(pairs: Sequence[tuple[str, str]], metric: str) -> Callable[[Runs], float]:
     def worst(runs: Runs) -> float:
         changes = [
-            abs(runs[tahoe][figure] / runs[reno][figure] - 1.0)
+            abs(runs[tahoe][metric] / runs[reno][metric] - 1.0)
             for reno, tahoe in pairs
             if reno in runs and tahoe in runs
         ]
@@ -86,7 +86,7 @@ def _largest_change(pairs: Sequence[tuple[str, str]], figure: str) -> Callable[[
 def weights() -> list[Claim]:
     """K10: TDRR's averages with other weights."""
     claims = []
-    for topology, figure, words in (
+    for topology, metric, words in (
         (SINGLE, "goodput.all", "mean goodput"),
         (ROUND_TRIPS, "ratio", "goodput ratio 200 ms / 40 ms"),
     ):
@@ -99,11 +99,11 @@ def weights() -> list[Claim]:
         def worst(
             runs: Runs,
             pairs: Sequence[tuple[str, str]] = tuple(pairs),
-            figure: str = figure,
+            metric: str = metric,
         ) -> float:
             return max(
                 (
-                    100.0 * abs(runs[other][figure] / runs[usual][figure] - 1.0)
+                    100.0 * abs(runs[other][metric] / runs[usual][metric] - 1.0)
                     for usual, other in pairs
                     if usual in runs and other in runs
                 ),

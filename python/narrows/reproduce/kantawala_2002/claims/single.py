@@ -7,7 +7,7 @@ from narrows.reproduce.kantawala_2002.cells import SINGLE
 from narrows.reproduce.kantawala_2002.claims.comparing import (
     ALIKE,
     PERCENT,
-    Figures,
+    ByQueue,
     below,
     compared,
     gain_over,
@@ -32,7 +32,7 @@ def single_bottleneck() -> list[Claim]:
     claims = []
     goodput = ("mean goodput", "goodput.all", 1)
     completion = ("burst completion time", "completion.all", -1)
-    for words, figure, sign in (goodput, completion):
+    for words, metric, sign in (goodput, completion):
         claims.append(
             compared(
                 "K1",
@@ -41,7 +41,7 @@ def single_bottleneck() -> list[Claim]:
                 SINGLE,
                 SINGLE.limits,
                 SHARED,
-                figure,
+                metric,
                 spread,
                 max,
                 worded=Worded(
@@ -54,9 +54,9 @@ def single_bottleneck() -> list[Claim]:
             )
         )
 
-        def worst_gain(figures: Figures, sign: int = sign) -> float:
-            family = [figures[which] for which in FAMILY]
-            shared = [figures[which] for which in SHARED]
+        def worst_gain(by_queue: ByQueue, sign: int = sign) -> float:
+            family = [by_queue[which] for which in FAMILY]
+            shared = [by_queue[which] for which in SHARED]
             ratio = min(family) / max(shared) if sign > 0 else min(shared) / max(family)
             return 100.0 * (ratio - 1.0)
 
@@ -68,7 +68,7 @@ def single_bottleneck() -> list[Claim]:
                 SINGLE,
                 SINGLE.limits,
                 QUEUES,
-                figure,
+                metric,
                 worst_gain,
                 min,
                 worded=Worded(
@@ -86,7 +86,7 @@ def single_bottleneck() -> list[Claim]:
                     SINGLE,
                     below(SINGLE, 2000),
                     (which, *SHARED),
-                    figure,
+                    metric,
                     gain_over(which, SHARED, sign),
                     published=10.0,
                     tolerance=GAIN_TOLERANCE,
@@ -100,7 +100,7 @@ def single_bottleneck() -> list[Claim]:
                 SINGLE,
                 (5000,),
                 ("qsdrr", *SHARED),
-                figure,
+                metric,
                 gain_over("qsdrr", SHARED, sign),
                 published=30.0,
                 tolerance=1.5 * GAIN_TOLERANCE,

@@ -49,8 +49,8 @@ def small_buffers() -> list[Claim]:
                 TENTH,
                 (which, *SHARED),
                 "goodput.all",
-                lambda figures, which=which: (  # type: ignore[misc]
-                    100.0 * (figures[which] / max(figures[w] for w in SHARED) - 1.0)
+                lambda by_queue, which=which: (  # type: ignore[misc]
+                    100.0 * (by_queue[which] / max(by_queue[w] for w in SHARED) - 1.0)
                 ),
                 worded=Worded(
                     f"significantly outperforms them: at least {BETTER:g} %", "at least", BETTER
@@ -86,7 +86,7 @@ def small_buffers() -> list[Claim]:
                 limits,
                 (which,),
                 "jain.all",
-                lambda figures: 100.0 * next(iter(figures.values())),
+                lambda by_queue: 100.0 * next(iter(by_queue.values())),
                 worded=near_optimal,
                 bounds=SHARE,
             )

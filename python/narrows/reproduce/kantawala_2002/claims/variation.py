@@ -42,8 +42,8 @@ def variance() -> list[Claim]:
                         topology.limits,
                         (which, other),
                         "deviation.all",
-                        lambda figures, which=which, other=other: (  # type: ignore[misc]
-                            (figures[which] / figures[other]) ** 2
+                        lambda by_queue, which=which, other=other: (  # type: ignore[misc]
+                            (by_queue[which] / by_queue[other]) ** 2
                         ),
                         worded=Worded(
                             f"significantly lower: by at least {BETTER:g} %",
@@ -79,7 +79,7 @@ def variance() -> list[Claim]:
             (20_000,),
             ("droptail",),
             "backlog",
-            lambda figures: figures["droptail"] * PACKET_BITS / RATE,
+            lambda by_queue: by_queue["droptail"] * PACKET_BITS / RATE,
             published=0.5,
             tolerance=0.1,
             note="Large buffers stay close to full, says the paper: half a second.",
@@ -119,7 +119,7 @@ def hysteresis() -> list[Claim]:
             SINGLE.limits,
             ("qsdrr", "drr"),
             "bursts_hit",
-            lambda figures: figures["qsdrr"] / figures["drr"],
+            lambda by_queue: by_queue["qsdrr"] / by_queue["drr"],
             worded=Worded("affects fewer flows than DRR", "at most", 1.0),
             note="A burst stands for a short-lived flow, and a drop makes it send a packet again. "
             "Over the whole run: which flows a single congestion hits is not recorded.",
@@ -132,7 +132,7 @@ def hysteresis() -> list[Claim]:
             SINGLE.limits,
             ("qsdrr", "drr"),
             "backlog_deviation",
-            lambda figures: figures["qsdrr"] / figures["drr"],
+            lambda by_queue: by_queue["qsdrr"] / by_queue["drr"],
             worded=Worded("smaller queue length variations than DRR", "at most", 1.0),
         ),
         Claim(
