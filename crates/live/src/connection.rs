@@ -140,11 +140,16 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes bytes that the client of a real server has read.
-    pub(crate) fn take_replies(&mut self, bytes: &[u8]) {
+    /// Takes bytes that an end has read, and writes what TLS answers unless that takes time. Returns
+    /// what TLS says of them.
+    pub(crate) fn take(&mut self, side: usize, bytes: &[u8]) -> Result<Taken, Closed> {
+        let this = &mut self.sides[side];
+        let taken = this.take(bytes)?;
         if let Some(replies) = &mut self.real {
-            self.sides[0].unread.extend(replies.take(bytes));
+            let plain = if this.secure.is_some() { &taken.plain } else { bytes };
+            this.unread.extend(replies.take(plain));
         }
+        Ok(taken)
     }
 
     /// Writes bytes of the next message.
@@ -273,17 +278,15 @@ impl Side {
         self.end.as_mut().map_or(Ok(()), End::flush)
     }
 
-    /// Takes bytes that were read, and writes what TLS answers unless that takes time. Returns what
-    /// TLS says of them.
-    pub(crate) fn take(&mut self, bytes: &[u8]) -> Result<Taken, Closed> {
+    fn take(&mut self, bytes: &[u8]) -> Result<Taken, Closed> {
         self.received += bytes.len() as u64;
         let (Some(secure), Some(_)) = (&mut self.secure, &self.end) else {
             self.heard += bytes.len() as u64;
             return Ok(Taken::default());
         };
-        // Only a fault of ours makes the other end's records invalid.
+        // If both ends are ours, only a fault of ours makes records invalid.
         let mut taken = secure.take(bytes).map_err(|_| Closed::Reset)?;
-        self.heard += taken.bytes;
+        self.heard += taken.plain.len() as u64;
         if taken.service == Span::ZERO {
             let writes = std::mem::take(&mut taken.writes);
             self.write_flight(writes)?;

@@ -111,12 +111,18 @@ impl Host for LiveHost<'_> {
         jar: u32,
         random: &mut Random,
     ) -> Socket {
-        let applications = [self.application, dial.server as u32];
-        let ends = self.world.secure.open(applications, dial.port, jar, tls);
+        let server = dial.server as u32;
+        let World { secure, real, .. } = &mut *self.world;
+        let applications = [self.application, server];
+        let ends = if real.is_real(server) {
+            secure.open_alone(applications, jar, tls).map(|end| [Some(end), None])
+        } else {
+            secure.open(applications, dial.port, jar, tls).map(|ends| ends.map(Some))
+        };
         if ends.is_none() {
             self.world.fail("tls: the server has none".into());
         }
-        let ends = ends.map_or([None, None], |ends| ends.map(|end| Some(Box::new(end))));
+        let ends = ends.unwrap_or_default().map(|end| end.map(Box::new));
         self.open_with(dial, random, ends)
     }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! narrows-live PLAN --places FILE [--play NODE]... [--prepared] [--real FILE]
 //!     [--start SECONDS] [--out FILE]
-//! narrows-live PLAN --check
+//! narrows-live PLAN --check [--real FILE]
 //! ```
 //! PLAN is the simulator's input, as JSON. The places are JSON too: `{"NODE": {"address": "10.0.0.1",
 //! "namespace": "/run/netns/NAME"}}`, where the namespace may be left out. Without `--play`, the
@@ -61,7 +61,7 @@ mod program {
     use serde::de::DeserializeOwned;
 
     const USAGE: &str = "narrows-live PLAN --places FILE [--play NODE]... [--prepared] \
-        [--real FILE] [--start SECONDS] [--out FILE], or narrows-live PLAN --check";
+        [--real FILE] [--start SECONDS] [--out FILE], or narrows-live PLAN --check [--real FILE]";
 
     #[derive(Default)]
     struct Arguments {
@@ -78,9 +78,11 @@ mod program {
     pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), String> {
         let Arguments { plan, places, play, prepared, real, check, start, out } = read(arguments)?;
         let plan: Plan = load(&plan.ok_or_else(|| format!("usage: {USAGE}"))?)?;
+        let real = real.map(|path| load(&path)).transpose()?.unwrap_or_default();
         if check {
             plan.check().map_err(|why| why.to_string())?;
-            let refusals = serde_json::to_string(&refusals(&plan)).expect("strings are JSON");
+            let refusals = refusals(&plan, &real);
+            let refusals = serde_json::to_string(&refusals).expect("strings are JSON");
             println!("{refusals}");
             return Ok(());
         }
@@ -101,7 +103,6 @@ mod program {
             None => Box::new(io::stdout()),
             Some(path) => Box::new(File::create(path).map_err(|why| cannot_write(place, why))?),
         };
-        let real = real.map(|path| load(&path)).transpose()?.unwrap_or_default();
         let part = Part { places, prepared, real };
         let mut live = Live::new(plan, &part).map_err(|why| why.to_string())?;
         let signals = signals().map_err(|why| format!("signals: {}", why.desc()))?;

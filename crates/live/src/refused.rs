@@ -7,17 +7,18 @@ use narrows_transport::{quic, tcp, tls};
 use narrows_units::settings::Words;
 
 use crate::datagrams::LEAST_PAYLOAD;
-use crate::secure::{Carrier, Pair};
+use crate::real::Real;
+use crate::secure::{Alone, Carrier, Pair};
 
 /// Returns what cannot be honoured of a plan whose nodes are prepared ([`Part`](crate::Part)), each
 /// in one line that begins with the name of the application.
-pub fn refusals(plan: &Plan) -> Vec<String> {
-    refused(plan, &vec![true; plan.applications.len()], true)
+pub fn refusals(plan: &Plan, real: &Real) -> Vec<String> {
+    refused(plan, &vec![true; plan.applications.len()], true, real)
 }
 
 /// Returns what cannot be honoured of a plan, each in one line that begins with the place.
 /// `prepared`: sysctls and routes provide what sockets cannot.
-pub(crate) fn refused(plan: &Plan, played: &[bool], prepared: bool) -> Vec<String> {
+pub(crate) fn refused(plan: &Plan, played: &[bool], prepared: bool, real: &Real) -> Vec<String> {
     let mut found = Vec::new();
     for (number, config) in plan.tcp.iter().enumerate() {
         found.extend(
@@ -25,8 +26,8 @@ pub(crate) fn refused(plan: &Plan, played: &[bool], prepared: bool) -> Vec<Strin
         );
     }
     for (application, _) in plan.applications.iter().zip(played).filter(|(_, played)| **played) {
-        let why =
-            of_kind(&application.kind, prepared).or_else(|| of_client(plan, &application.kind));
+        let why = of_kind(&application.kind, prepared)
+            .or_else(|| of_client(plan, &application.kind, real));
         found.extend(why.map(|why| format!("{}: {why}", application.name)));
     }
     found
@@ -64,8 +65,8 @@ struct Encrypted<T> {
 }
 
 /// Refuses what rustls and quinn-proto cannot follow, of an application and its server.
-fn of_client(plan: &Plan, kind: &Kind) -> Option<String> {
-    let (client, server, is_https) = match kind {
+fn of_client(plan: &Plan, kind: &Kind, real: &Real) -> Option<String> {
+    let (client, number, is_https) = match kind {
         Kind::DnsClient(client) => {
             let tls = client.tcp.as_ref()?.tls.as_ref()?;
             let found = Encrypted { handshake: tls.handshake, quic: tls.quic };
@@ -78,7 +79,14 @@ fn of_client(plan: &Plan, kind: &Kind) -> Option<String> {
         }
         _ => return None,
     };
-    let server = of_server(&plan.applications.get(server)?.kind, is_https)?;
+    let server = of_server(&plan.applications.get(number)?.kind, is_https)?;
+    if real.servers.contains(&(number as u32)) {
+        if is_https || client.quic.is_some() {
+            return Some("a real server is asked over UDP, TCP or TLS".into());
+        }
+        let alone = Alone::new(client.handshake, server.handshake);
+        return alone.err().map(|why| format!("tls: {why}"));
+    }
     match (client.quic, server.quic) {
         (Some(quic), Some(of_server)) => {
             let why =

@@ -83,7 +83,7 @@ impl Live {
     pub fn new(plan: Plan, part: &Part) -> Result<Self, Error> {
         plan.check().map_err(|why| Error(why.to_string()))?;
         let played = part.played(&plan).map_err(Error)?;
-        if let Some(first) = refused(&plan, &played, part.prepared).into_iter().next() {
+        if let Some(first) = refused(&plan, &played, part.prepared, &part.real).into_iter().next() {
             return Err(Error(first));
         }
         let places = plan.nodes.iter().map(|node| part.places.get(node).cloned()).collect();

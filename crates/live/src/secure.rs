@@ -6,16 +6,15 @@
 mod pair;
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io::{self, Read as _, Write as _};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use narrows_transport::tls::{self, Flight, Tls};
 use narrows_units::Span;
 use rustls::{ClientConnection, Connection, Error, ServerConnection};
 
-use self::pair::Begun;
-pub(crate) use self::pair::{Carrier, Pair, Sessions, name};
+pub(crate) use self::pair::{Alone, Carrier, Pair, Sessions, name};
 
 /// The TLS of one end of a connection.
 #[derive(Debug)]
@@ -39,15 +38,15 @@ pub(crate) struct Secure {
 #[derive(Debug)]
 struct Filling {
     bytes: u64,
-    /// The bytes of messages before them.
-    after: AtomicU64,
+    /// The bytes of messages before them, once they are written.
+    after: OnceLock<u64>,
 }
 
 /// The result of bytes that have arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Taken {
-    /// The bytes of messages among them.
-    pub(crate) bytes: u64,
+    /// The bytes of messages among them, decrypted.
+    pub(crate) plain: Vec<u8>,
     /// What this end answers, write by write.
     pub(crate) writes: Vec<Vec<u8>>,
     /// How long it takes until it writes that.
@@ -65,6 +64,8 @@ pub(crate) struct Configs {
     servers: HashMap<(u32, Option<u16>), tls::Server>,
     /// By client and server.
     pairs: HashMap<[u32; 2], Pair>,
+    /// Clients of real servers, by client and server.
+    alone: HashMap<[u32; 2], Alone>,
     /// By client, server, and the client's number for a set of sessions.
     sessions: HashMap<([u32; 2], u32), Arc<Sessions>>,
 }
@@ -97,29 +98,67 @@ impl Configs {
         }
         let sessions = self.sessions.entry((applications, jar)).or_default();
         let begun = self.pairs.get(&applications)?.begin(sessions);
-        let Begun { tls: lengths, filling: [bytes, _], .. } = begun;
-        let mut one = ClientConnection::new(begun.client, name()).ok()?;
+        let [bytes, _] = begun.filling;
+        let filling = Arc::new(Filling { bytes: bytes.into(), after: OnceLock::new() });
+        let one = ClientConnection::new(begun.client, name()).ok()?;
         let other = ServerConnection::new(begun.server).ok()?;
-        let takes_early_data = one.early_data().is_some();
-        let filling = Arc::new(Filling { bytes: bytes.into(), after: AtomicU64::new(u64::MAX) });
-        let end = |tls, close_notify, takes_early_data| Secure {
-            tls,
-            lengths,
-            close_notify,
-            takes_early_data,
-            messages: 0,
-            filling: filling.clone(),
-            filled: 0,
-            is_ready: false,
-        };
         Some([
-            end(Connection::Client(one), client.close_notify, takes_early_data),
-            end(Connection::Server(other), server.close_notify, false),
+            Secure::client(one, begun.tls, client, filling.clone()),
+            Secure {
+                close_notify: server.close_notify,
+                ..Secure::new(Connection::Server(other), begun.tls, filling)
+            },
         ])
+    }
+
+    /// Creates the client's end of a connection to a real server. `None`: the plan's server has no
+    /// TLS.
+    pub(crate) fn open_alone(
+        &mut self,
+        applications: [u32; 2],
+        jar: u32,
+        client: tls::Client,
+    ) -> Option<Secure> {
+        let server = *self.server(applications[1])?;
+        let alone = match self.alone.entry(applications) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(free) => free.insert(Alone::new(client, server).ok()?),
+        };
+        let (config, lengths) = alone.begin(self.sessions.entry((applications, jar)).or_default());
+        let one = ClientConnection::new(config, name()).ok()?;
+        let none = Arc::new(Filling { bytes: 0, after: OnceLock::new() });
+        Some(Secure::client(one, lengths, client, none))
     }
 }
 
 impl Secure {
+    fn new(tls: Connection, lengths: Tls, filling: Arc<Filling>) -> Self {
+        Self {
+            tls,
+            lengths,
+            close_notify: false,
+            takes_early_data: false,
+            messages: 0,
+            filling,
+            filled: 0,
+            is_ready: false,
+        }
+    }
+
+    fn client(
+        mut tls: ClientConnection,
+        lengths: Tls,
+        settings: tls::Client,
+        filling: Arc<Filling>,
+    ) -> Self {
+        let takes_early_data = tls.early_data().is_some();
+        Self {
+            close_notify: settings.close_notify,
+            takes_early_data,
+            ..Self::new(Connection::Client(tls), lengths, filling)
+        }
+    }
+
     /// Returns a client's ClientHello.
     pub(crate) fn hello(&mut self) -> Vec<u8> {
         self.pending()
@@ -146,11 +185,12 @@ impl Secure {
                 && let Some(mut early) = server.early_data()
             {
                 // The reader ends where the data that have arrived end.
-                taken.bytes += io::copy(&mut early, &mut io::sink()).unwrap_or(0);
+                let _ = io::copy(&mut early, &mut taken.plain);
             }
-            let mut plain = vec![0; state.plaintext_bytes_to_read()];
-            if self.tls.reader().read_exact(&mut plain).is_ok() {
-                taken.bytes += plain.len() as u64;
+            let before = taken.plain.len();
+            taken.plain.resize(before + state.plaintext_bytes_to_read(), 0);
+            if self.tls.reader().read_exact(&mut taken.plain[before..]).is_err() {
+                taken.plain.truncate(before);
             }
         }
         let was_ready = std::mem::replace(&mut self.is_ready, !self.tls.is_handshaking());
@@ -161,7 +201,7 @@ impl Secure {
         taken.flight = !was_ready && (taken.opened || !answer.is_empty());
         let mut flight = if taken.opened { Flight::Answer } else { Flight::Hello };
         match &self.tls {
-            Connection::Client(_) => taken.bytes = self.without_filling(taken.bytes),
+            Connection::Client(_) => self.leave_out_filling(&mut taken.plain),
             Connection::Server(_) if taken.opened => {
                 answer.extend(self.fill());
                 flight = Flight::Finished;
@@ -193,21 +233,23 @@ impl Secure {
 
     /// Returns the data that follow a server's tickets.
     fn fill(&mut self) -> Vec<u8> {
-        self.filling.after.store(self.messages, Relaxed);
+        let _ = self.filling.after.set(self.messages);
         self.tls.set_buffer_limit(None);
         // Its buffer has no limit, so nothing fails.
         let _ = self.tls.writer().write_all(&vec![0; self.filling.bytes as usize]);
         self.pending()
     }
 
-    /// Returns how many of the next bytes that a client has read belong to messages.
-    fn without_filling(&mut self, bytes: u64) -> u64 {
-        let before = self.filling.after.load(Relaxed).saturating_sub(self.messages);
-        let left = self.filling.bytes - self.filled;
-        let filled = bytes.saturating_sub(before).min(left);
-        self.filled += filled;
-        self.messages += bytes - filled;
-        bytes - filled
+    /// Leaves the filling out of what a client has read.
+    fn leave_out_filling(&mut self, plain: &mut Vec<u8>) {
+        if let Some(&after) = self.filling.after.get() {
+            let before = (after.saturating_sub(self.messages) as usize).min(plain.len());
+            let left = (self.filling.bytes - self.filled) as usize;
+            let filled = left.min(plain.len() - before);
+            plain.drain(before..before + filled);
+            self.filled += filled as u64;
+        }
+        self.messages += plain.len() as u64;
     }
 
     /// Returns the records that carry these bytes.
@@ -309,7 +351,7 @@ mod tests {
         let data = if early { one.give(&[7; 300]) } else { Vec::new() };
         assert_eq!(data.len(), if early { 322 } else { 0 });
         let flight = other.take(&[hello, data].concat()).expect("a ClientHello");
-        assert_eq!(flight.bytes, if early { 300 } else { 0 });
+        assert_eq!(flight.plain.len(), if early { 300 } else { 0 });
         assert!(flight.flight && !flight.opened);
         assert_eq!(lengths(&flight.writes), expected(Flight::Hello));
         let half_way = if early { other.give(&[7; 1000]) } else { Vec::new() };
@@ -319,15 +361,15 @@ mod tests {
         assert!(!one.take(first).expect("a part of the flight").flight);
         let finished = one.take(rest).expect("the rest of the flight");
         assert!(finished.opened && one.is_ready);
-        assert_eq!(finished.bytes, if early { 1000 } else { 0 });
+        assert_eq!(finished.plain.len(), if early { 1000 } else { 0 });
         assert_eq!(lengths(&finished.writes), expected(Flight::Answer));
         let tickets = other.take(&finished.writes.concat()).expect("Finished");
         assert!(tickets.opened && other.is_ready);
         assert_eq!(lengths(&tickets.writes), expected(Flight::Finished));
         let arrived = [tickets.writes.concat(), other.give(&[7; 5000])].concat();
-        let read = arrived.chunks(1000).map(|part| one.take(part).expect("records").bytes);
-        assert_eq!(read.sum::<u64>(), 5000);
-        assert_eq!(other.take(&one.give(&[7; 40])).expect("a record").bytes, 40);
+        let read = arrived.chunks(1000).map(|part| one.take(part).expect("records").plain);
+        assert_eq!(read.collect::<Vec<_>>().concat(), [7; 5000]);
+        assert_eq!(other.take(&one.give(&[7; 40])).expect("a record").plain, [7; 40]);
         assert_eq!(other.give(&[7; 100_000]).len(), 100_000 + 7 * 22);
         assert_eq!(one.goodbye().len(), if client.close_notify { 24 } else { 0 });
         assert!(one.goodbye().is_empty());
@@ -364,6 +406,30 @@ mod tests {
                     if resumes { left - 1 + server.tickets_resumed } else { left + server.tickets };
             }
         }
+    }
+
+    /// OpenSSL's servers read the names of authorities (X.501), and refuse those that are none.
+    #[test]
+    fn a_client_alone_says_as_much_as_the_plan() {
+        let server = tls::Server::default();
+        for client in [resuming(), KDIG, tls::Client { hello: 700, ..KDIG }] {
+            let mut configs = Configs::default();
+            configs.serve(1, None, server);
+            let mut alone = configs.open_alone([0, 1], 0, client).expect("it serves TLS");
+            let hello = alone.hello();
+            assert_eq!(hello.len() as u32, client.hello);
+            let common_name = [0x06, 3, 0x55, 4, 3];
+            assert!(hello.windows(5).any(|bytes| bytes == common_name));
+            // Garbage, and the reply of something that is no TLS.
+            for garbage in [&[0; 600][..], b"HTTP/1.1 400 Bad Request\r\n\r\n"] {
+                let mut alone = configs.open_alone([0, 1], 0, client).expect("it serves TLS");
+                alone.hello();
+                alone.take(garbage).expect_err("it is no TLS");
+            }
+        }
+        let short = tls::Client { hello: 205, ..resuming() };
+        let why = Alone::new(short, server).expect_err("it has no room");
+        assert!(why.starts_with("hello: 205 B, but rustls needs "), "{why}");
     }
 
     #[test]

@@ -368,11 +368,8 @@ impl World {
             }
         } else if broken || events.contains(EpollFlags::EPOLLIN) {
             match end.read(buffer) {
-                Ok(Read::Some(bytes)) => match connection.sides[side].take(&buffer[..bytes]) {
-                    Ok(taken) => {
-                        connection.take_replies(&buffer[..bytes]);
-                        self.tell_taken(now, socket, taken);
-                    }
+                Ok(Read::Some(bytes)) => match connection.take(side, &buffer[..bytes]) {
+                    Ok(taken) => self.tell_taken(now, socket, taken),
                     Err(how) => {
                         self.end(socket, how);
                         return;

@@ -27,6 +27,14 @@ use rustls::{
 
 use crate::certificate::{self, Certificate};
 
+/// The configuration of a client whose server is a program of its own. Only the lengths of what the
+/// client says are the plan's.
+#[derive(Debug)]
+pub(crate) struct Alone {
+    settings: (tls::Client, tls::Server),
+    config: ClientConfig,
+}
+
 /// What carries a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carrier {
@@ -100,7 +108,7 @@ impl Pair {
                 format!("hello: {} B, but rustls needs {least} B{with}", client.hello)
             })?;
         }
-        let verifier = Arc::new(Verifier { names, ..Verifier::new(&provider) });
+        let verifier = Arc::new(Verifier { names, ..Verifier::new(&provider, OWN_KEYS) });
         found.dangerous().set_certificate_verifier(verifier.clone());
         let chain = vec![CertificateDer::from(made.certificate)];
         let of_server = server_config(&server, provider, &protocols, chain, made.key);
@@ -130,16 +138,54 @@ impl Pair {
         let (of_client, of_server) = self.settings;
         let tls = Tls::new(of_client, of_server, !sessions.is_empty());
         self.verifier.resumes.store(tls.is_resumed(), Relaxed);
-        let mut client = self.client.clone();
-        client.resumption = if of_client.resume {
-            Resumption::store(sessions.clone())
-        } else {
-            Resumption::disabled()
-        };
+        let client = resuming(&self.client, of_client, sessions);
         let which = usize::from(tls.is_resumed());
         let server = self.servers[which].clone();
-        Begun { client: Arc::new(client), server, tls, filling: self.fillings[which] }
+        Begun { client, server, tls, filling: self.fillings[which] }
     }
+}
+
+impl Alone {
+    /// Creates the configuration. Of the server's settings, only its suite counts.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first setting that rustls cannot follow, and why.
+    pub(crate) fn new(client: tls::Client, server: tls::Server) -> Result<Self, String> {
+        let provider = Arc::new(provider(&client, &server)?);
+        let protocols = if client.alpn > 0 { vec![DOT.to_vec()] } else { Vec::new() };
+        let mut config = client_config(&client, provider.clone(), &protocols);
+        config.dangerous().set_certificate_verifier(Arc::new(Verifier::new(&provider, KEYS)));
+        let own = hello(&config, Carrier::Tcp);
+        let more = client.hello.checked_sub(own);
+        // Other servers read the names.
+        let more = more.filter(|&more| more == 0 || more >= LEAST_AUTHORITIES + LEAST_CONTENT);
+        let names = more.and_then(authorities).ok_or_else(|| {
+            let least = own + LEAST_AUTHORITIES + LEAST_CONTENT;
+            format!("hello: {} B, but rustls needs {least} B", client.hello)
+        })?;
+        // A session makes the ClientHello as much longer as the server's ticket is.
+        let names = [names.clone(), names];
+        let verifier = Verifier { names, ..Verifier::new(&provider, KEYS) };
+        config.dangerous().set_certificate_verifier(Arc::new(verifier));
+        Ok(Self { settings: (client, server), config })
+    }
+
+    /// Returns the configuration of the next connection of a client with these sessions, and the
+    /// lengths of its messages.
+    pub(crate) fn begin(&self, sessions: &Arc<Sessions>) -> (Arc<ClientConfig>, Tls) {
+        let (client, server) = self.settings;
+        let tls = Tls::new(client, server, !sessions.is_empty());
+        (resuming(&self.config, client, sessions), tls)
+    }
+}
+
+/// Returns a client's configuration with these sessions, if it resumes any.
+fn resuming(config: &ClientConfig, client: tls::Client, own: &Arc<Sessions>) -> Arc<ClientConfig> {
+    let mut config = config.clone();
+    config.resumption =
+        if client.resume { Resumption::store(own.clone()) } else { Resumption::disabled() };
+    Arc::new(config)
 }
 
 /// Returns the length of the protocol's name (RFC 7301); `None`: there is none.
@@ -235,11 +281,24 @@ fn authorities(bytes: u32) -> Option<Vec<DistinguishedName>> {
     while left > 0 {
         // A short name has a length of one byte. The rest has to be a name, too.
         let most = AROUND_NAME + 0x7f;
-        let this = if left > most { (left - AROUND_NAME).min(most) } else { left };
-        names.push(DistinguishedName::in_sequence(&vec![0; (this - AROUND_NAME) as usize]));
+        let this = if left > most { (left - AROUND_NAME - LEAST_CONTENT).min(most) } else { left };
+        names.push(DistinguishedName::in_sequence(&common_name(this - AROUND_NAME)));
         left -= this;
     }
     Some(names)
+}
+
+/// Returns the content of a name with only a common name (X.501; RFC 5280, appendix A), in this many
+/// bytes. If that needs more, the content has no meaning.
+fn common_name(bytes: u32) -> Vec<u8> {
+    let mut content = vec![0; bytes as usize];
+    if let Some(text) = bytes.checked_sub(LEAST_CONTENT) {
+        let [of_set, of_pair, of_text] = [text + 9, text + 7, text].map(|length| length as u8);
+        let head = [0x31, of_set, 0x30, of_pair, 6, 3, 0x55, 4, 3, 0x0c, of_text];
+        content[..head.len()].copy_from_slice(&head);
+        content[head.len()..].fill(b'n');
+    }
+    content
 }
 
 /// Returns the length of a ClientHello without names of authorities, session and transport
@@ -287,7 +346,7 @@ fn client_config(
     provider: Arc<CryptoProvider>,
     protocols: &[Vec<u8>],
 ) -> ClientConfig {
-    let verifier = Verifier::new(&provider);
+    let verifier = Verifier::new(&provider, OWN_KEYS);
     let mut config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&version::TLS13])
         .expect("the provider has a suite of TLS 1.3")
@@ -370,6 +429,8 @@ impl ClientSessionStore for Sessions {
 #[derive(Debug)]
 struct Verifier {
     anybody: Anybody,
+    /// The signatures that it understands.
+    keys: &'static [SignatureScheme],
     /// Of a ClientHello without and with a session.
     names: [Vec<DistinguishedName>; 2],
     /// Whether the next ClientHello has a session.
@@ -377,9 +438,9 @@ struct Verifier {
 }
 
 impl Verifier {
-    fn new(provider: &Arc<CryptoProvider>) -> Self {
+    fn new(provider: &Arc<CryptoProvider>, keys: &'static [SignatureScheme]) -> Self {
         let anybody = Anybody::new(provider.clone());
-        Self { anybody, names: Default::default(), resumes: AtomicBool::new(false) }
+        Self { anybody, keys, names: Default::default(), resumes: AtomicBool::new(false) }
     }
 }
 
@@ -414,7 +475,7 @@ impl ServerCertVerifier for Verifier {
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        vec![SignatureScheme::ED25519]
+        self.keys.to_vec()
     }
 
     fn root_hint_subjects(&self) -> Option<&[DistinguishedName]> {
@@ -456,6 +517,17 @@ const AROUND_ALPN: u32 = 4 + 2 + 1;
 /// The extension with a name of an authority, and the name, without the name's content.
 const AROUND_NAME: u32 = 2 + 2;
 const LEAST_AUTHORITIES: u32 = 4 + 2 + AROUND_NAME;
+/// A name that says something: a set with a pair of the type's identifier and a text.
+const LEAST_CONTENT: u32 = 2 + 2 + 5 + 2;
+/// The protocol's name in ALPN: DNS over TLS.
+const DOT: &[u8] = b"dot";
+/// The signatures of servers of ours, and those of servers with a key of ECDSA or RSA.
+const OWN_KEYS: &[SignatureScheme] = &[SignatureScheme::ED25519];
+const KEYS: &[SignatureScheme] = &[
+    SignatureScheme::ECDSA_NISTP256_SHA256,
+    SignatureScheme::RSA_PSS_SHA256,
+    SignatureScheme::RSA_PKCS1_SHA256,
+];
 /// The bytes of a Certificate message without its one certificate (4.4.2).
 const AROUND_CERTIFICATE: u32 = 4 + 1 + 3 + 3 + 2;
 const ED25519: u32 = 64;

@@ -106,14 +106,7 @@ def _design(
 ) -> Design:
     own = json.loads(_core.tcp_profile(profile))
     software = named(scenario)
-    return Design(
-        plan,
-        own,
-        prefix=prefix,
-        stall_s=stall_s,
-        software=software,
-        live=live.plays(plan, software),
-    )
+    return Design(plan, own, prefix=prefix, stall_s=stall_s, software=software, live=True)
 
 
 def _run(
@@ -135,10 +128,7 @@ def _run(
         design = _design(scenario, plan, place.prefix, way.stall_s, way.profile)
         job = {**design.job(), "lead_s": 0.1 if way.virtual else 3.0}
         complete(job["dns_servers"])
-        places = design.places()
-        job["live"] = (
-            None if places is None else live.give(design.plan, places, place.folder, design.real())
-        )
+        job["live"] = live.give(design.plan, design.places(), place.folder, design.real())
         done = conduct(
             way, job, place, core=cores[number], progress=progress, interrupts=interrupts
         )

@@ -7,8 +7,9 @@ it beside this file, statically linked, so that it runs in a guest too.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from narrows import _core
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel.inside.agent.live import TABLES
 
-__all__ = ["NO_REAL", "PROGRAM", "ROOM_HINT", "give", "plays", "program", "refusals", "tables"]
+__all__ = ["NO_REAL", "PROGRAM", "ROOM_HINT", "give", "program", "refusals", "tables"]
 
 ROOM_HINT = "set TMPDIR to a place with more room"
 
@@ -33,37 +34,31 @@ _PLAN, _PLACES, _REAL = "plan.json", "places.json", "real.json"
 _TYPES = {"f64": "<f8", "u64": "<u8", "u32": "<u4", "u8": "u1", "bool": "?"}
 
 
-def plays(plan: Mapping[str, Any], software: Container[str]) -> bool:
-    """Whether the program plays all applications of a plan; otherwise the agent does.
+def refusals(plan: Mapping[str, Any], real: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What the program cannot honour of a plan's encryption: names of groups, and why.
 
     Args:
         plan: The simulator's input.
-        software: The names of groups whose server is a real one.
-    """
-    for application in plan["applications"]:
-        server = application["kind"].get("dns-server")
-        tls = server and server["tcp"] and server["tcp"]["tls"]
-        if tls and application["name"] in software:
-            # The other end of its clients' TLS is not here.
-            return False
-    return True
-
-
-def refusals(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What the program cannot honour of a plan's encryption: names of groups, and why.
+        real: The real servers.
 
     Raises:
         BackendError: The program is missing, or fails.
     """
     if not any(map(_encrypts, plan["applications"])):
         return []
-    done = subprocess.run(
-        [program(), "/dev/stdin", "--check"],
-        input=json.dumps(plan),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    # A pipe has room for the numbers of the servers.
+    reading, writing = os.pipe()
+    with os.fdopen(reading), os.fdopen(writing, "w") as pipe:
+        json.dump({**real, "queries": {}}, pipe)
+        pipe.close()
+        done = subprocess.run(
+            [program(), "/dev/stdin", "--check", "--real", f"/dev/fd/{reading}"],
+            input=json.dumps(plan),
+            capture_output=True,
+            text=True,
+            check=False,
+            pass_fds=[reading],
+        )
     if done.returncode:
         raise BackendError(PROGRAM, done.stderr.strip().removeprefix("error: "), "run make setup")
     return [

@@ -108,9 +108,9 @@ class Design:
             "dns_servers": self._dns.servers if self._hosts is None else self._hosts.programs.jobs,
         }
 
-    def places(self) -> dict[str, Any] | None:
-        """The places of the nodes, for narrows-live; None if the agent plays the applications."""
-        return None if self._hosts is None else self._hosts.places(NAMESPACES)
+    def places(self) -> dict[str, Any]:
+        """The places of the nodes, for narrows-live; empty if the agent plays the applications."""
+        return {} if self._hosts is None else self._hosts.places(NAMESPACES)
 
     @property
     def plan(self) -> Plan:
@@ -135,7 +135,7 @@ class Design:
             for application in self._plan["applications"]
             if "dns-client" in application["kind"]
         }
-        for name, why in refusals(self._plan):
+        for name, why in refusals(self._plan, self.real()):
             key = f"dns.{name}.transport" if name in asks else f"traffic.{name}.tls"
             self._network.refuse(key, why)
 

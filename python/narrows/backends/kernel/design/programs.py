@@ -7,14 +7,22 @@ from typing import Any
 
 from narrows.backends.kernel.design.exchanges import Exchanges, Names, exchanges_of
 from narrows.backends.kernel.design.network import Network, Plan
-from narrows.backends.kernel.inside.agent.dns_messages import query
+from narrows.backends.kernel.inside.agent.dns_messages import padded, padded_length, query
 from narrows.backends.kernel.software import Chosen, settings
+from narrows.scenario.dns_tls import SIGNATURES
 
 __all__ = ["PORT", "TAKES_ALL", "Programs", "program"]
 
 PORT = 53
 TAKES_ALL = 65_507
 """The longest reply that fits a datagram."""
+
+_MOST_CERTIFICATES = 100_000
+"""The longest certificate list that OpenSSL's client accepts (SSL_CTX_set_max_cert_list(3))."""
+
+_LEAST_CERTIFICATE = 500
+_AROUND_CERTIFICATE = 4 + 1 + 3 + 3 + 2
+"""Bytes that a Certificate message adds to its one certificate (RFC 8446, 4.4.2)."""
 
 
 class Programs:
@@ -55,6 +63,8 @@ class Programs:
             return
         application = self._network.plan["applications"][number]
         name = application["name"]
+        tcp = application["kind"]["dns-server"]["tcp"]
+        tls = self._tls(tcp and tcp["tls"], f"dns.{name}.answers.tls.")
         self._names[number] = Names()
         self._servers[number] = {
             "group": name,
@@ -63,7 +73,7 @@ class Programs:
             "addresses": [],
             "port": PORT,
             "exchanges": [],
-            "tcp": None,
+            "tcp": tls and {"tls": tls},
         }
 
     def answer_at(self, number: int, address: str) -> None:
@@ -88,7 +98,9 @@ class Programs:
                 for row in found.rows
             ]
             told["sizes"] = {"chosen": listed}
-        self._add(client, told["server"], found, f"dns.{name}.messages")
+        tls = told["tcp"] and told["tcp"]["tls"]
+        padding = tls["padding"] if tls else None
+        self._add(client, told["server"], found, f"dns.{name}.messages", padding)
 
     def flood(self, flood: int, name: str, told: Plan) -> None:
         """Adds what a flood asks."""
@@ -101,15 +113,36 @@ class Programs:
             return
         self._add(flood, told["server"], found, f"{key}query")
 
-    def _add(self, client: int, server: int, found: Exchanges, key: str) -> None:
+    def _add(
+        self, client: int, server: int, found: Exchanges, key: str, padding: int | None = None
+    ) -> None:
         short = self._names[server].mark(found.rows)
         if short is not None:
             self._network.refuse(key, f"queries of {short} B are too short to distinguish")
             return
         self._servers[server]["exchanges"].extend(found.rows)
-        self.queries[client] = [
-            {"reply": row["reply"], "bytes": _query(row).hex()} for row in found.rows
-        ]
+        asked = self.queries[client] = []
+        for row in found.rows:
+            message = _query(row)
+            if padding is not None:
+                length = padded_length(len(message), padding)
+                message = padded(message, padding)
+                if len(message) != length:
+                    why = f"queries of {row['query']} B have no room for padding"
+                    self._network.refuse(key, why)
+            asked.append({"reply": row["reply"], "bytes": message.hex()})
+
+    def _tls(self, told: Plan | None, key: str) -> dict[str, Any] | None:
+        """The key and the certificate of a server; None without TLS."""
+        if told is None:
+            return None
+        handshake = told["handshake"]
+        certificate = handshake["certificate"] - _AROUND_CERTIFICATE
+        if not _LEAST_CERTIFICATE <= certificate <= _MOST_CERTIFICATES:
+            why = f"OpenSSL takes certificates of {_LEAST_CERTIFICATE} to {_MOST_CERTIFICATES} B"
+            self._network.refuse(f"{key}certificates", why)
+        keys = {length: name for name, length in SIGNATURES.items()}
+        return {"key": keys[handshake["signature"]], "certificate_bytes": certificate}
 
 
 def program(network: Network, key: str, chosen: Chosen) -> dict[str, Any]:
