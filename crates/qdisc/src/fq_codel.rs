@@ -42,6 +42,7 @@ use narrows_units::{Bytes, Span, Time};
 pub use crate::codel::WhenEmpty;
 use crate::codel::{Books, Control, Controlled, Params};
 use crate::drr::heap::Heap;
+use crate::drr::round::{Linked, Round};
 use crate::drr::slab::{List, NIL, Slab};
 use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, positive, size, whole};
 use crate::stamped::Stamped;
@@ -226,13 +227,13 @@ impl<P: Packet> FqCodel<P> {
     fn skip_rounds(&mut self) {
         let quantum = i64::from(self.config.quantum);
         let mut rounds = i64::MAX;
-        let mut index = self.old_flows.first;
+        let mut index = self.old_flows.first();
         while index != NIL {
             let flow = &self.flows[index as usize];
             rounds = rounds.min(-flow.deficit / quantum).max(0);
             index = flow.next;
         }
-        index = self.old_flows.first;
+        index = self.old_flows.first();
         while index != NIL {
             let flow = &mut self.flows[index as usize];
             flow.deficit += rounds * quantum;
@@ -278,14 +279,14 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
         loop {
             let is_new = !self.new_flows.is_empty();
             let round = if is_new { &mut self.new_flows } else { &mut self.old_flows };
-            let index = round.first;
+            let index = round.first();
             let flow = self.flows.get_mut(index as usize)?;
             if flow.deficit <= 0 {
                 flow.deficit += i64::from(self.config.quantum);
                 round.pop_front(&self.flows);
                 self.old_flows.push_back(index, &mut self.flows);
                 waited += 1;
-                if !is_new && waited > self.old_flows.len {
+                if !is_new && waited > self.old_flows.len() {
                     self.skip_rounds();
                     waited = 0;
                 }
@@ -355,41 +356,15 @@ impl<P: Packet> Controlled<P> for Queue<'_, P> {
     }
 }
 
-/// Flows in the order of service.
-#[derive(Clone, Copy, Debug)]
-struct Round {
-    first: u32,
-    last: u32,
-    len: u32,
-}
-
-impl Round {
-    const EMPTY: Self = Self { first: NIL, last: NIL, len: 0 };
-
+impl Linked for Flow {
     #[inline]
-    const fn is_empty(&self) -> bool {
-        self.first == NIL
+    fn next(&self) -> u32 {
+        self.next
     }
 
     #[inline]
-    fn push_back(&mut self, index: u32, flows: &mut [Flow]) {
-        flows[index as usize].next = NIL;
-        match flows.get_mut(self.last as usize) {
-            Some(last) => last.next = index,
-            None => self.first = index,
-        }
-        self.last = index;
-        self.len += 1;
-    }
-
-    #[inline]
-    fn pop_front(&mut self, flows: &[Flow]) {
-        let Some(first) = flows.get(self.first as usize) else { return };
-        self.first = first.next;
-        self.len -= 1;
-        if self.first == NIL {
-            self.last = NIL;
-        }
+    fn set_next(&mut self, next: u32) {
+        self.next = next;
     }
 }
 

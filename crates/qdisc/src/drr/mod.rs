@@ -70,6 +70,7 @@ pub(crate) mod heap;
 mod length;
 pub mod plain;
 pub mod qsdrr;
+pub(crate) mod round;
 mod scaled;
 mod scheduler;
 pub(crate) mod slab;
