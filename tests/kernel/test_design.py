@@ -44,6 +44,10 @@ QUEUES = {
     "noecn",
     '{ kind = "fq-codel", ce_threshold = "1 ms" }': "fq_codel limit 10240 flows 1024 quantum 1514 "
     "memory_limit 33554432 drop_batch 64 target 5000us interval 100000us ecn ce_threshold 1000us",
+    '{ kind = "fq-codel", ecn = false, ce_threshold = "1 ms", ce_threshold_selector = 1, '
+    "ce_threshold_mask = 3 }": "fq_codel limit 10240 flows 1024 quantum 1514 memory_limit 33554432 "
+    "drop_batch 64 target 5000us interval 100000us noecn ce_threshold 1000us "
+    "ce_threshold_selector 1/3",
     '{ kind = "pie", jiffy = "10 ms", ecn = true }': "pie limit 1000 target 15000us "
     "tupdate 15000us alpha 2 beta 20 ecn nobytemode no_dq_rate_estimator",
     '{ kind = "sfq", perturb = "10 s" }': "sfq limit 127 depth 127 divisor 1024 flows 128 "

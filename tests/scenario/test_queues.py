@@ -85,6 +85,8 @@ def inside(queue: dict[str, Any]) -> dict[str, Any]:
                     "interval": 100 * MS,
                     "ecn": True,
                     "ce_threshold": None,
+                    "ce_threshold_selector": 0,
+                    "ce_threshold_mask": 0,
                     "drop_batch": 64,
                     "mtu": 1514,
                     "when_empty": "forget",
@@ -190,6 +192,14 @@ def test_defaults_are_those_of_tc(queue: dict[str, Any], plan: Any) -> None:
             "queue.classic_protection: must be at most",
         ),
         ({"kind": "dualpi2", "ecn": True}, "queue.ecn: is not a known key"),
+        (
+            {"kind": "fq-codel", "ce_threshold_selector": 1, "ce_threshold_mask": 3},
+            "queue.ce_threshold_mask: goes with ce_threshold",
+        ),
+        (
+            {"kind": "fq-codel", "ce_threshold": "1 ms", "ce_threshold_selector": 1},
+            "queue.ce_threshold_selector: has bits that ce_threshold_mask lacks",
+        ),
         ({"kind": "pie", "alpha": 33}, "queue.alpha: must be at most 32"),
         ({"kind": "pie", "tupdate": "0 s"}, "queue.tupdate: must be above zero"),
         ({"kind": "prio"}, "queue.bands: is missing"),

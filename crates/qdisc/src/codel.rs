@@ -98,6 +98,7 @@ impl<P: Packet> Codel<P> {
                 target: config.target,
                 interval: config.interval,
                 ce_threshold: config.ce_threshold.unwrap_or(Span::MAX),
+                ce_selector: (0, 0),
                 mtu: config.mtu.get(),
                 ecn: config.ecn,
                 // With a single queue, a packet that empties it leaves less than an MTU behind, so

@@ -32,7 +32,8 @@
 //!   packet was far larger than the quantum, they pass in one step.
 //! - Settings that Linux corrects silently (a quantum below 256, a batch of 0) are refused. So is a
 //!   limit of zero.
-//! - There are no filters (a `prio` above has them) and no `ce_threshold_selector`.
+//! - There are no filters (a `prio` above has them). Packets have no DSCP, so
+//!   `ce_threshold_selector` looks at the ECN field alone.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -44,13 +45,14 @@ use crate::codel::{Books, Control, Controlled, Params};
 use crate::drr::heap::Heap;
 use crate::drr::round::{Linked, Round};
 use crate::drr::slab::{List, NIL, Slab};
-use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, positive, size, whole};
+use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, positive, settings, size, whole};
 use crate::stamped::Stamped;
 use crate::{
-    Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict, mix,
+    Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc,
+    Verdict, mix,
 };
 
-keys! {
+settings! {
     /// FQ-CoDel: tc-fq_codel(8), RFC 8290.
     pub struct Config {
         /// Packets that may wait in all queues together.
@@ -69,6 +71,11 @@ keys! {
         ecn: bool = true, any();
         /// Waiting time above which every ECN-capable packet is marked; none by default.
         ce_threshold: Option<Span> = None, any();
+        /// `ce_threshold` is for packets whose byte of DSCP and ECN has this value in the bits of
+        /// `ce_threshold_mask`: 1 with the mask 3 is ECT(1). DSCP is 0 here.
+        ce_threshold_selector: u32 = 0, whole(0, 255);
+        /// The bits of that byte to look at; none by default, which selects all packets.
+        ce_threshold_mask: u32 = 0, whole(0, 255);
         /// The most packets of the fattest flow that one overflow drops.
         drop_batch: u32 = 64, whole(1, 65_536);
         /// The size of the largest packet. Nothing is dropped if a packet leaves at most this much
@@ -78,6 +85,31 @@ keys! {
         /// `target`. Linux has forgotten it since March 2026 (stable kernels since 6.1.191 and
         /// 6.12.115), and kept it before.
         when_empty: WhenEmpty = WhenEmpty::Forget, any();
+    }
+}
+
+impl Settings for Config {
+    fn check_together(&self) -> Result<(), ConfigError> {
+        if self.ce_threshold_mask != 0 && self.ce_threshold.is_none() {
+            return Err(ConfigError::new("ce_threshold_mask", "goes with ce_threshold")
+                .or("such as ce_threshold = \"1 ms\", or leave the mask out"));
+        }
+        let (mask, value) = (self.ce_threshold_mask, self.ce_threshold_selector);
+        if value & !mask != 0 {
+            return Err(ConfigError::new(
+                "ce_threshold_selector",
+                "has bits that ce_threshold_mask lacks, so it would select no packet",
+            )
+            .or("ce_threshold_selector = 1 and ce_threshold_mask = 3 select ECT(1)"));
+        }
+        if value & !u32::from(ECN_BITS) != 0 {
+            return Err(ConfigError::new(
+                "ce_threshold_selector",
+                "asks for a DSCP, and packets have none",
+            )
+            .or("0, 1, 2 or 3, the ECN field"));
+        }
+        Ok(())
     }
 }
 
@@ -97,6 +129,9 @@ impl Discipline for Config {
         self.flows.into()
     }
 }
+
+/// The ECN field, in the byte that it shares with the DSCP.
+const ECN_BITS: u8 = 3;
 
 /// CoDel over many queues that are served in turn.
 #[derive(Clone, Debug)]
@@ -160,6 +195,10 @@ impl<P: Packet> FqCodel<P> {
                 target: config.target,
                 interval: config.interval,
                 ce_threshold: config.ce_threshold.unwrap_or(Span::MAX),
+                ce_selector: (
+                    config.ce_threshold_mask as u8 & ECN_BITS,
+                    config.ce_threshold_selector as u8,
+                ),
                 mtu: config.mtu.get(),
                 ecn: config.ecn,
                 when_empty: config.when_empty,

@@ -16,6 +16,8 @@ pub(crate) struct Params {
     pub(crate) interval: Span,
     /// [`Span::MAX`]: never (`CODEL_DISABLED_THRESHOLD`).
     pub(crate) ce_threshold: Span,
+    /// Of the ECN field: the threshold is for packets that have the second value in these bits.
+    pub(crate) ce_selector: (u8, u8),
     /// Bytes.
     pub(crate) mtu: u64,
     pub(crate) ecn: bool,
@@ -120,7 +122,7 @@ impl Control {
             }
             self.enter_dropping(now, params);
         }
-        if !marked && self.ldelay > params.ce_threshold {
+        if !marked && self.ldelay > params.ce_threshold && selected(&packet, params.ce_selector) {
             mark(&mut packet, &mut books.counters.marked_forced);
         }
         packet.map(|packet| packet.packet)
@@ -200,6 +202,12 @@ impl<P> Books<'_, P> {
         self.counters.on_drop(packet.bytes(), DropReason::Early);
         self.dropped.push((packet, DropReason::Early));
     }
+}
+
+/// Returns whether `ce_threshold` is for a packet.
+#[inline]
+fn selected<P: Packet>(packet: &Option<Stamped<P>>, (mask, value): (u8, u8)) -> bool {
+    packet.as_ref().is_some_and(|packet| packet.ecn() as u8 & mask == value)
 }
 
 /// `INET_ECN_set_ce`, with a count.

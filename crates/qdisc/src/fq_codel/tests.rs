@@ -243,6 +243,38 @@ fn ecn_is_on_and_ce_threshold_marks() {
     assert!(dropped.is_empty());
 }
 
+/// tc-fq_codel(8): the threshold is for packets whose byte, masked, equals the value.
+#[test]
+fn ce_threshold_can_select_packets() {
+    let marks = |value, mask, ecn| {
+        let mut queue = FqCodel::new(
+            Config {
+                ce_threshold: Some(Span::from_ms(1)),
+                ce_threshold_selector: value,
+                ce_threshold_mask: mask,
+                ..Config::default()
+            },
+            1,
+        );
+        let packet = TestPacket { ecn, ..TestPacket::default() };
+        queue.enqueue(Time::ZERO, packet, &mut Vec::new());
+        queue.dequeue(at_ms(2), &mut Vec::new()).expect("it waits").marks
+    };
+    let fields = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce];
+    for (value, mask, marked) in [
+        (0, 0, [0, 1, 1, 1]),
+        // L4S alone, with and without its marked packets, and classic ECN.
+        (1, 3, [0, 1, 0, 0]),
+        (1, 1, [0, 1, 0, 1]),
+        (2, 3, [0, 0, 1, 0]),
+        // The bits of the DSCP are zero.
+        (0, 252, [0, 1, 1, 1]),
+        (1, 255, [0, 1, 0, 0]),
+    ] {
+        assert_eq!(fields.map(|ecn| marks(value, mask, ecn)), marked, "{value}/{mask}");
+    }
+}
+
 #[test]
 fn flows_are_spread_evenly_over_the_queues() {
     let queue = FqCodel::<TestPacket>::new(Config { flows: 10, ..Config::default() }, 77);
@@ -302,6 +334,7 @@ fn rounds_that_pass_at_once_are_the_same_as_one_by_one() {
 #[test]
 fn settings_that_make_no_sense_are_refused() {
     let base = Config::default;
+    let threshold = || Config { ce_threshold: Some(Span::ZERO), ..base() };
     assert_eq!(base().check(), Ok(()));
     for (config, error) in [
         (Config { limit: 0, ..base() }, "limit: must be above zero"),
@@ -312,8 +345,19 @@ fn settings_that_make_no_sense_are_refused() {
         (Config { target: Span::ZERO, ..base() }, "target: must be above zero"),
         (Config { interval: Span::ZERO, ..base() }, "interval: must be above zero"),
         (Config { drop_batch: 0, ..base() }, "drop_batch: must be above zero"),
+        (Config { ce_threshold_mask: 3, ..base() }, "ce_threshold_mask: goes with ce_threshold"),
+        (
+            Config { ce_threshold_mask: 2, ce_threshold_selector: 1, ..threshold() },
+            "ce_threshold_selector: has bits that ce_threshold_mask lacks, so it would select no \
+             packet",
+        ),
+        (
+            Config { ce_threshold_mask: 255, ce_threshold_selector: 4, ..threshold() },
+            "ce_threshold_selector: asks for a DSCP, and packets have none",
+        ),
     ] {
-        assert_eq!(config.check().expect_err(error).to_string(), error);
+        let found = config.check().expect_err(error).to_string();
+        assert!(found.starts_with(error), "{found}");
     }
 }
 
@@ -330,6 +374,8 @@ fn any_times_and_sizes_will_do() {
             interval: Span::from_ps([1, 1_000_000, u64::MAX][seed as usize % 3]),
             ecn: seed % 2 == 0,
             ce_threshold: (seed % 5 == 0).then_some(Span::ZERO),
+            ce_threshold_selector: u32::from(seed % 10 == 0),
+            ce_threshold_mask: 3 * u32::from(seed % 10 == 0),
             drop_batch: 1 + random.next_u32() % 3,
             mtu: Bytes::new(1.max(u64::from(random.next_u32()) * (seed % 2))),
             when_empty: if seed % 3 == 0 { WhenEmpty::Keep } else { WhenEmpty::Forget },

@@ -93,7 +93,10 @@ def _fq_codel(queue: Plan, refuse: Refuse) -> Sequence[str]:
         words += [key, str(queue[key])]
     words += ["target", _time(queue["target"]), "interval", _time(queue["interval"])]
     words.append("ecn" if queue["ecn"] else "noecn")
-    return words + _threshold(queue)
+    words += _threshold(queue)
+    if mask := queue["ce_threshold_mask"]:
+        words += ["ce_threshold_selector", f"{queue['ce_threshold_selector']}/{mask}"]
+    return words
 
 
 def _pie(queue: Plan, refuse: Refuse) -> Sequence[str]:
@@ -239,7 +242,8 @@ _KEYS: Mapping[str, frozenset[str]] = {
     "fq-codel": frozenset(
         {
             *("limit", "memory_limit", "flows", "quantum", "target", "interval", "ecn"),
-            *("ce_threshold", "drop_batch", "mtu", "when_empty"),
+            *("ce_threshold", "ce_threshold_selector", "ce_threshold_mask"),
+            *("drop_batch", "mtu", "when_empty"),
         }
     ),
     "pie": frozenset(

@@ -13,6 +13,7 @@ fn params() -> Params {
         target: Span::from_ms(5),
         interval: Span::from_ms(100),
         ce_threshold: Span::MAX,
+        ce_selector: (0, 0),
         mtu: 1514,
         ecn: false,
         when_empty: WhenEmpty::Forget,
