@@ -21,6 +21,7 @@ BOUNDS: dict[str, float | None] = {
     "codel": 2.5,
     "fq-codel": 2.5,
     "dualpi2": 1.6,
+    "fq": 1.6,
     "drr": 2.5,
     "tdrr": 2.5,
     "qsdrr": 2.5,

@@ -48,6 +48,9 @@ QUEUES = {
     "ce_threshold_mask = 3 }": "fq_codel limit 10240 flows 1024 quantum 1514 memory_limit 33554432 "
     "drop_batch 64 target 5000us interval 100000us noecn ce_threshold 1000us "
     "ce_threshold_selector 1/3",
+    '{ kind = "fq", maxrate = "2 Mbit/s", horizon_drop = false }': "fq limit 10000 flow_limit 100 "
+    "quantum 3028 initial_quantum 15140 orphan_mask 1023 maxrate 2000000bit "
+    "low_rate_threshold 550000bit refill_delay 40000us horizon 10000000us horizon_cap",
     '{ kind = "pie", jiffy = "10 ms", ecn = true }': "pie limit 1000 target 15000us "
     "tupdate 15000us alpha 2 beta 20 ecn nobytemode no_dq_rate_estimator",
     '{ kind = "sfq", perturb = "10 s" }': "sfq limit 127 depth 127 divisor 1024 flows 128 "

@@ -143,10 +143,10 @@ CASES = [
     ("links/0/queue", 3, "links[0].queue: is not a table"),
     ("links/0/queue", "fq-codel", "links[0].queue: is not a table; hint: write a table: '{ kind = \"fq-codel\" }'"),
     ("links/0/queue", "fq_codel", "links[0].queue: is not a table; hint: write a table: '{ kind = \"fq-codel\" }'"),
-    ("links/0/queue", {}, "links[0].queue.kind: is missing; hint: one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, dualpi2, drr, tdrr, qsdrr, sfq, prio, classes"),
-    ("links/0/queue/kind", "rde", "links[0].queue.kind: \"rde\" is not known here; hint: did you mean \"red\"? The kinds are pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, dualpi2, drr, tdrr, qsdrr, sfq, prio, classes"),
+    ("links/0/queue", {}, "links[0].queue.kind: is missing; hint: one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, dualpi2, fq, drr, tdrr, qsdrr, sfq, prio, classes"),
+    ("links/0/queue/kind", "rde", "links[0].queue.kind: \"rde\" is not known here; hint: did you mean \"red\"? The kinds are pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, dualpi2, fq, drr, tdrr, qsdrr, sfq, prio, classes"),
     # A kind that narrows lacks: where to read on, and all kinds.
-    ("links/0/queue/kind", "cake", "links[0].queue.kind: \"cake\" is not known here; hint: narrows has no cake, and docs/limits.md says what to use instead; one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, dualpi2, drr, tdrr, qsdrr, sfq, prio, classes"),
+    ("links/0/queue/kind", "cake", "links[0].queue.kind: \"cake\" is not known here; hint: narrows has no cake, and docs/limits.md says what to use instead; one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, dualpi2, fq, drr, tdrr, qsdrr, sfq, prio, classes"),
     # A part of a key, and what others call it.
     ("traffic/0/ecn", 1, "traffic[0].ecn: is not a known key; hint: did you mean \"ecn_share\"?"),
     ("transport", "tls", "transport: is not a known key; hint: it is a key of [[traffic]] or [[dns]], such as traffic.NAME.transport"),

@@ -116,6 +116,8 @@ MARKING = [
     ('{ kind = "red", limit = "90 kB", ecn = true }', True),
     ('{ kind = "fq-codel" }', True),
     ('{ kind = "dualpi2" }', True),
+    ('{ kind = "fq" }', False),
+    ('{ kind = "fq", ce_threshold = "1 ms" }', True),
     ('{ kind = "fq-codel", ecn = false }', False),
     ('{ kind = "codel", ce_threshold = "1 ms" }', True),
     (

@@ -117,6 +117,26 @@ def inside(queue: dict[str, Any]) -> dict[str, Any]:
                 }
             },
         ),
+        # tc-fq(8): limit 10000, flow_limit 100, quantum of two packets, initial_quantum of ten, no
+        # maxrate, low_rate_threshold 550 kbit, refill_delay 40 ms, orphan_mask 1023, horizon 10 s.
+        (
+            {"kind": "fq"},
+            {
+                "fq": {
+                    "limit": 10_000,
+                    "flow_limit": 100,
+                    "quantum": 3028,
+                    "initial_quantum": 15_140,
+                    "maxrate": None,
+                    "low_rate_threshold": 550_000,
+                    "refill_delay": 40 * MS,
+                    "orphan_mask": 1023,
+                    "ce_threshold": None,
+                    "horizon": 10_000 * MS,
+                    "horizon_drop": True,
+                }
+            },
+        ),
         # tc-pie(8): limit 1000, target 15 ms, tupdate 15 ms, alpha 2, beta 20, noecn, nobytemode.
         (
             {"kind": "pie"},
@@ -192,6 +212,11 @@ def test_defaults_are_those_of_tc(queue: dict[str, Any], plan: Any) -> None:
             "queue.classic_protection: must be at most",
         ),
         ({"kind": "dualpi2", "ecn": True}, "queue.ecn: is not a known key"),
+        (
+            {"kind": "fq", "orphan_mask": 1000},
+            "queue.orphan_mask: is not one less than a power of two; hint: 511 or 1023",
+        ),
+        ({"kind": "fq", "maxrate": "0 bit/s"}, "queue.maxrate: "),
         (
             {"kind": "fq-codel", "ce_threshold_selector": 1, "ce_threshold_mask": 3},
             "queue.ce_threshold_mask: goes with ce_threshold",

@@ -26,6 +26,7 @@ FILE = Path(__file__).parents[2] / "scenarios" / "dns-behind-fq-codel.toml"
         ('{ kind = "fq-codel" }', {"client": "downloads"}, False),
         ('{ kind = "pfifo", limit = 100 }', {}, False),
         ('{ kind = "sfq" }', {}, True),
+        ('{ kind = "fq" }', {}, True),
         ('{ kind = "sfq", perturb = "10 s" }', {}, False),
         # Without buckets, each flow has a queue of its own.
         ('{ kind = "drr", limit = 100 }', {}, False),

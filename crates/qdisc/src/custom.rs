@@ -10,7 +10,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use narrows_units::Time;
+use narrows_units::{MaybeTime, Time};
 
 use crate::{
     AnyConfig, AverageQueue, Backlog, Coming, Counters, Dropped, Ecn, Packet, Protocol, Qdisc,
@@ -79,6 +79,7 @@ pub struct Item {
     protocol: Protocol,
     ports: (u16, u16),
     flow_hash: u64,
+    departure_at: MaybeTime,
 }
 
 impl Packet for Item {
@@ -112,6 +113,11 @@ impl Packet for Item {
     fn ports(&self) -> (u16, u16) {
         self.ports
     }
+
+    #[inline]
+    fn departure_at(&self) -> Option<Time> {
+        self.departure_at.get()
+    }
 }
 
 /// A discipline from outside, and the packets whose items it has.
@@ -137,6 +143,7 @@ impl<P: Packet> Outside<P> {
             protocol: packet.protocol(),
             ports: packet.ports(),
             flow_hash: packet.flow_hash(),
+            departure_at: packet.departure_at().into(),
         };
         self.packets[place as usize] = Some(packet);
         item

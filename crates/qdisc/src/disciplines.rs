@@ -17,7 +17,8 @@ use crate::custom::{Custom, Outside};
 use crate::settings::{Kind, Rule, Setting, Table, Value};
 use crate::{
     AverageQueue, Backlog, Coming, ConfigError, Counters, Discipline, Dropped, Levels, Packet,
-    Qdisc, Verdict, blue, classes, codel, drr, dualpi2, fifo, fq_codel, mix, pie, prio, red, sfq,
+    Qdisc, Verdict, blue, classes, codel, drr, dualpi2, fifo, fq, fq_codel, mix, pie, prio, red,
+    sfq,
 };
 
 /// The entry of a discipline in the list.
@@ -353,6 +354,7 @@ disciplines! {
         Codel(Boxed codel::Config) = "codel",
         FqCodel(Boxed fq_codel::Config) = "fq-codel",
         Dualpi2(Boxed dualpi2::Config) = "dualpi2",
+        Fq(Boxed fq::Config) = "fq",
         Drr(Boxed drr::plain::Config) = "drr",
         Tdrr(Boxed drr::tdrr::Config) = "tdrr",
         Qsdrr(Boxed drr::qsdrr::Config) = "qsdrr",

@@ -21,6 +21,7 @@ pub mod drr;
 pub mod dualpi2;
 pub mod fifo;
 pub mod filter;
+pub mod fq;
 pub mod fq_codel;
 mod hash;
 pub mod laws;

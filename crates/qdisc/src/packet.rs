@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use narrows_units::Ecn;
+use narrows_units::{Ecn, Time};
 
 use crate::settings::Words;
 
@@ -32,6 +32,12 @@ pub trait Packet {
     /// Returns the source and the destination port, for filters; zero if they are unknown.
     fn ports(&self) -> (u16, u16) {
         (0, 0)
+    }
+
+    /// Returns the time before which a discipline that paces should not let the packet leave, or
+    /// `None` if its sender gave none (for Linux: `skb->tstamp`).
+    fn departure_at(&self) -> Option<Time> {
+        None
     }
 }
 

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
     use crate::drr::{plain, qsdrr, tdrr};
     use crate::fifo::{BfifoConfig, PfifoConfig};
-    use crate::{blue, codel, dualpi2, fq_codel, pie, prio, red, sfq};
+    use crate::{blue, codel, dualpi2, fq, fq_codel, pie, prio, red, sfq};
 
     #[test]
     fn figures_show_the_limit_or_the_target() {
@@ -99,6 +99,7 @@ mod tests {
             AnyConfig::from(qsdrr::Config { limit: 7, ..Default::default() }),
             AnyConfig::from(tdrr::Config { limit: 7, ..Default::default() }),
             AnyConfig::from(sfq::Config { limit: 7, ..Default::default() }),
+            AnyConfig::from(fq::Config { limit: 7, ..Default::default() }),
             AnyConfig::from(codel::Config { target, ..Default::default() }),
             AnyConfig::from(pie::Config { target, ..Default::default() }),
             AnyConfig::from(fq_codel::Config { target, ..Default::default() }),
@@ -112,10 +113,10 @@ mod tests {
         let flows = Levels { several_lines: true, ..packets.clone() };
         let waits = Levels { target: Some(target), ..Levels::default() };
         assert_eq!(levels[..3], [packets.clone(), bytes, packets]);
-        assert_eq!(levels[3..7], vec![flows; 4]);
-        assert_eq!(levels[7..9], [waits.clone(), waits.clone()]);
-        assert_eq!(levels[9..11], vec![Levels { several_lines: true, ..waits }; 2]);
-        assert_eq!(levels[11], Levels { several_lines: true, ..Levels::default() });
+        assert_eq!(levels[3..8], vec![flows; 5]);
+        assert_eq!(levels[8..10], [waits.clone(), waits.clone()]);
+        assert_eq!(levels[10..12], vec![Levels { several_lines: true, ..waits }; 2]);
+        assert_eq!(levels[12], Levels { several_lines: true, ..Levels::default() });
     }
 
     #[test]

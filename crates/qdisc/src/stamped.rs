@@ -41,6 +41,11 @@ impl<P: Packet> Packet for Stamped<P> {
     fn ports(&self) -> (u16, u16) {
         self.packet.ports()
     }
+
+    #[inline]
+    fn departure_at(&self) -> Option<Time> {
+        self.packet.departure_at()
+    }
 }
 
 #[cfg(test)]
@@ -56,11 +61,13 @@ mod tests {
             ecn: Ecn::Ect0,
             protocol: Protocol::Udp,
             ports: (53, 5353),
+            departure_at: Some(Time::from_ps(9)),
             ..TestPacket::default()
         };
         let mut stamped = Stamped { packet, arrived_at: Time::ZERO };
         assert_eq!((stamped.bytes(), stamped.ecn(), stamped.flow_hash()), (90, Ecn::Ect0, 7));
         assert_eq!((stamped.protocol(), stamped.ports()), (Protocol::Udp, (53, 5353)));
+        assert_eq!(stamped.departure_at(), packet.departure_at);
         stamped.mark();
         assert_eq!(stamped.packet.marks, 1);
     }

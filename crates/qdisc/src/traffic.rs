@@ -26,6 +26,8 @@ pub struct TestPacket {
     pub protocol: Protocol,
     /// Its ports.
     pub ports: (u16, u16),
+    /// The time from which it may leave.
+    pub departure_at: Option<Time>,
 }
 
 impl Default for TestPacket {
@@ -38,6 +40,7 @@ impl Default for TestPacket {
             marks: 0,
             protocol: Protocol::Other,
             ports: (0, 0),
+            departure_at: None,
         }
     }
 }
@@ -67,6 +70,10 @@ impl Packet for TestPacket {
 
     fn ports(&self) -> (u16, u16) {
         self.ports
+    }
+
+    fn departure_at(&self) -> Option<Time> {
+        self.departure_at
     }
 }
 

@@ -1,8 +1,8 @@
 //! Benchmark scenario B1 without Python around it, for profilers:
 //! `cargo run --release --example b1 -- [scheduled-]QUEUE [SECONDS] [FLOWS] [BUFFER]`.
 //!
-//! QUEUE is `droptail`, `red`, `blue`, `pie`, `codel`, `fq-codel`, `dualpi2`, `drr`, `tdrr`, `qsdrr` or
-//! `sfq`. With `scheduled-`, each departure from the bottleneck's queue has an event.
+//! QUEUE is `droptail`, `red`, `blue`, `pie`, `codel`, `fq-codel`, `dualpi2`, `fq`, `drr`, `tdrr`,
+//! `qsdrr` or `sfq`. With `scheduled-`, each departure from the bottleneck's queue has an event.
 //!
 //! On-off sources with bursts of 256 packets over a bottleneck of 1 Mbit/s for each source, with
 //! 5000 packets of buffer at 500 sources; access links of 100 Mbit/s, one-way delays 5 + 40 + 5 ms.
@@ -20,7 +20,7 @@ mod common;
 use std::time::Instant;
 
 use narrows_qdisc::drr::{plain, qsdrr, tdrr};
-use narrows_qdisc::{blue, codel, dualpi2, fq_codel, pie, red, sfq};
+use narrows_qdisc::{blue, codel, dualpi2, fq, fq_codel, pie, red, sfq};
 use narrows_sim::plan::{Draw, Queue};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -49,6 +49,10 @@ fn main() {
         }
         "fq-codel" => Queue::FqCodel(fq_codel::Config { limit, ..Default::default() }),
         "dualpi2" => Queue::Dualpi2(dualpi2::Config { limit, ..Default::default() }),
+        "fq" => {
+            let many = fq::Config { flow_limit: limit, orphan_mask: 16_383, ..Default::default() };
+            Queue::Fq(fq::Config { limit, ..many })
+        }
         "pie" => Queue::Pie(pie::Config { limit, ..Default::default() }),
         "red" => Queue::Red1993(red::classic::Config {
             unit: red::classic::Unit::Packets,

@@ -5,7 +5,7 @@ mod common;
 
 use common::{add_resolvers, dumbbell, fingerprint, numbers, pfifo, run, table};
 use narrows_qdisc::{
-    AnyConfig, Filter, Protocol, classes, codel, dualpi2, fifo, fq_codel, pie, prio,
+    AnyConfig, Filter, Protocol, classes, codel, dualpi2, fifo, fq, fq_codel, pie, prio,
 };
 use narrows_sim::Simulation;
 use narrows_sim::plan::{Kind, Plan, Queue, bulk::Bulk};
@@ -132,6 +132,23 @@ fn dualpi2_holds_the_classic_delay_at_its_target_for_two_to_twenty_flows() {
             assert!((wait - 15.0).abs() < 4.0, "{flows} flows wait {wait} ms");
             assert!(utilisation > 0.98, "{flows}: {utilisation}");
         }
+    }
+}
+
+/// Packets that are held back leave the line to others.
+#[test]
+fn fq_holds_each_flow_to_its_rate_and_lets_dns_pass() {
+    for flows in [1, 5] {
+        let maxrate = Rate::from_bps(1_000_000);
+        let simulation =
+            run(with_dns(flows, Queue::Fq(fq::Config { maxrate, ..Default::default() })));
+        // The queue counts Ethernet's header of 14 bytes, and the line all 38 (with 1500 below them).
+        let expected = flows as f64 * 0.1 * 1538.0 / 1514.0;
+        let utilisation = utilisation(&simulation);
+        assert!((utilisation / expected - 1.0).abs() < 0.02, "{flows}: {utilisation}");
+        let (responses, base_ms) = (responses(&simulation), base_ms());
+        let median = responses[responses.len() / 2];
+        assert!(median < base_ms + flows as f64 * PACKET_MS, "{median} ms, {base_ms} ms");
     }
 }
 

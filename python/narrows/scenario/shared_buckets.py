@@ -51,7 +51,7 @@ def _hashes(part: Any) -> bool:
     if not isinstance(part, dict):
         return False
     return any(
-        key == "fq-codel"
+        key in ("fq", "fq-codel")
         or (key == "sfq" and not value["perturb"])
         or (key in _HASHING_IF_TOLD and value["buckets"] is not None)
         or _hashes(value)

@@ -3,6 +3,8 @@ use alloc::string::ToString;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use rand_core::Rng;
+
 use super::*;
 use crate::laws;
 use crate::traffic::TestPacket;
@@ -392,5 +394,48 @@ fn impossible_settings_are_refused() {
         (Config { coupling_factor: 0, ..Config::default() }, "coupling_factor"),
     ] {
         assert!(refused(config).starts_with(key));
+    }
+}
+
+#[test]
+fn any_times_and_sizes_will_do() {
+    for seed in 0..40 {
+        let mut random = Pcg32::seed_from_u64(seed);
+        let config = Config {
+            limit: 2 + random.next_u32() % 50,
+            memlimit: [None, Some(Bytes::new(1))][seed as usize % 5 % 2],
+            target: Span::from_ps(1),
+            tupdate: Span::from_ps([1, 1 << 34, u64::MAX][seed as usize % 3]),
+            alpha: [0.0, 0.16, MOST_GAIN][seed as usize % 4 % 3],
+            beta: [0.0, 3.2, MOST_GAIN][seed as usize % 5 % 3],
+            coupling_factor: [1, 2, 255][seed as usize % 3],
+            step_thresh: Span::from_ps([0, u64::MAX][seed as usize % 2]),
+            step_packets: (seed % 3 == 0).then_some(1),
+            min_qlen_step: (seed % 2) as u32,
+            drop_on_overload: seed % 3 == 0,
+            drop_enqueue: seed % 7 == 0,
+            any_ect: seed % 5 == 0,
+            classic_protection: [0.0, 1e-9, 0.5, 1.0][seed as usize % 4],
+            mtu: Bytes::new([1, 1514, u32::MAX.into()][seed as usize % 3]),
+        };
+        let mut queue = Dualpi2::new(&config, seed);
+        let mut now = Time::ZERO;
+        for number in 0..2_000 {
+            now +=
+                Span::from_ps([0, 0, 1, 1 << 20, 1 << 40, 1 << 60][random.next_u32() as usize % 6]);
+            let packet = TestPacket {
+                number,
+                bytes: [0, 1, 1500, u32::MAX][random.next_u32() as usize % 4],
+                ecn: [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][random.next_u32() as usize % 4],
+                ..TestPacket::default()
+            };
+            queue.enqueue(now, packet, &mut Vec::new());
+            if random.next_u32() % 2 == 0 {
+                let waited = queue.backlog().packets > 0;
+                assert_eq!(queue.dequeue(now, &mut Vec::new()).is_some(), waited);
+            }
+            assert!(queue.counters().balance(queue.backlog()));
+            assert!((0.0..=1.0).contains(&queue.probability()));
+        }
     }
 }

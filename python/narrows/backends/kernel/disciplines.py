@@ -1,7 +1,7 @@
 """From queues of the plan to tc(8)'s words, and the keys that Linux does not have.
 
 Source: tc-pfifo(8), tc-red(8), tc-codel(8), tc-fq_codel(8), tc-pie(8), tc-sfq(8), tc-prio(8),
-tc-htb(8) of iproute2 6.1. Scenario keys have tc's names, so most keys map one to one. The
+tc-htb(8), tc-fq(8) of iproute2 6.1. Scenario keys have tc's names, so most keys map one to one. The
 differences:
 
 - `classes` are token buckets that do not borrow. Here they become HTB classes, each with its rate
@@ -97,6 +97,17 @@ def _fq_codel(queue: Plan, refuse: Refuse) -> Sequence[str]:
     if mask := queue["ce_threshold_mask"]:
         words += ["ce_threshold_selector", f"{queue['ce_threshold_selector']}/{mask}"]
     return words
+
+
+def _fq(queue: Plan, _refuse: Refuse) -> Sequence[str]:
+    words = ["fq"]
+    for key in ("limit", "flow_limit", "quantum", "initial_quantum", "orphan_mask"):
+        words += [key, str(queue[key])]
+    for key in ("maxrate", "low_rate_threshold"):
+        words += [] if queue[key] is None else [key, f"{queue[key]}bit"]
+    words += ["refill_delay", _time(queue["refill_delay"]), "horizon", _time(queue["horizon"])]
+    words.append("horizon_drop" if queue["horizon_drop"] else "horizon_cap")
+    return words + _threshold(queue)
 
 
 def _pie(queue: Plan, refuse: Refuse) -> Sequence[str]:
@@ -225,6 +236,7 @@ _WORDS: Mapping[str, Callable[[Plan, Refuse], Sequence[str]]] = {
     "red": _red,
     "codel": _codel,
     "fq-codel": _fq_codel,
+    "fq": _fq,
     "pie": _pie,
     "sfq": _sfq,
 }
@@ -244,6 +256,13 @@ _KEYS: Mapping[str, frozenset[str]] = {
             *("limit", "memory_limit", "flows", "quantum", "target", "interval", "ecn"),
             *("ce_threshold", "ce_threshold_selector", "ce_threshold_mask"),
             *("drop_batch", "mtu", "when_empty"),
+        }
+    ),
+    "fq": frozenset(
+        {
+            *("limit", "flow_limit", "quantum", "initial_quantum", "maxrate"),
+            *("low_rate_threshold", "refill_delay", "orphan_mask", "ce_threshold"),
+            *("horizon", "horizon_drop"),
         }
     ),
     "pie": frozenset(
