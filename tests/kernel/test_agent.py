@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from narrows.backends.kernel.design.exchanges import Exchanges, Names
-from narrows.backends.kernel.inside.agent import dns
+from narrows.backends.kernel.inside.agent import dns, dualpi2
 from narrows.backends.kernel.inside.agent.dns_connections import Connections
 from narrows.backends.kernel.inside.agent.dns_messages import asked_name, query, reply, truncated
 from narrows.backends.kernel.inside.agent.dns_rows import Attempt, Query
@@ -226,6 +226,40 @@ def test_pie_counts_packets_without_room_among_its_drops() -> None:
     told = struct.pack("QIIIIIIII", 0, 20_000, 0, 0, 90_564, 14_759, 14_759, 20, 3)
     found = reasons({"kind": "pie", "drops": 14_759, "app": told})
     assert found == {"dropped_early": 0, "dropped_overflow": 14_759, "marked": 3}
+
+
+def test_fq_tells_its_marks() -> None:
+    # struct tc_fq_qd_stats of linux/pkt_sched.h: eight numbers of 64 bits, four of 32, ce_mark.
+    told = struct.pack("8Q4I3Q", *range(12), 4711, 13, 14)
+    found = reasons({"kind": "fq", "drops": 9, "app": told})
+    assert found == {"dropped_early": 0, "dropped_overflow": 9, "marked": 4711}
+
+
+def test_dualpi2_tells_its_marks_and_what_found_no_room() -> None:
+    # struct tc_dualpi2_xstats: prob, delay_c, delay_l, packets_in_c, packets_in_l, maxq, ecn_mark.
+    told = struct.pack("8Ii3I", 0, 0, 0, 100, 90, 20, 31, 7, -100, 0, 0, 0)
+    found = reasons({"kind": "dualpi2", "drops": 9, "overlimits": 4, "app": told})
+    assert found == {"dropped_early": 5, "dropped_overflow": 4, "marked": 31}
+
+
+def test_dualpi2_is_asked_for_in_the_kernels_units() -> None:
+    """The attributes of linux/pkt_sched.h, with the defaults that tc-dualpi2(8) lists."""
+    words = (
+        "limit 10000 memlimit 30280000 target 15000us tupdate 16000us alpha 0.16 beta 3.2 "
+        "step_thresh 1000us min_qlen_step 2 coupling_factor 2 classic_protection 10% "
+        "drop_on_overload drop_dequeue l4s_ect split_gso"
+    )
+    found = dict(dualpi2.attributes(words.split()))
+    wide = {1: 10_000, 2: 30_280_000, 3: 15_000, 4: 16_000, 5: 41, 6: 819, 8: 1000, 9: 2}
+    narrow = {10: 2, 11: 1, 12: 0, 13: 10, 14: 1, 15: 1}
+    assert found == {
+        **{number: struct.pack("I", value) for number, value in wide.items()},
+        **{number: struct.pack("B", value) for number, value in narrow.items()},
+    }
+    other = dict(dualpi2.attributes(["step_thresh", "5p", "overflow", "drop_enqueue", "any_ect"]))
+    assert other == {7: struct.pack("I", 5), 11: b"\0", 12: b"\1", 14: b"\3"}
+    with pytest.raises(ValueError, match="dualpi2 has no limt"):
+        dict(dualpi2.attributes(["limt", "5"]))
 
 
 def test_what_waits_in_a_ring_is_told_and_nothing_where_there_is_none() -> None:

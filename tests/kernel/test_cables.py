@@ -83,6 +83,8 @@ def test_a_queue_in_another_is_found() -> None:
         queue = f'{{ kind = "{kind}", {entries} = [{inner}] }}'
         found = get("kernel-host").differences(dumbbell(links__bottleneck__forward__queue=queue))
         assert any("fq-codel sorts" in each for each in found)
+    fq = dumbbell(links__bottleneck__forward__queue='{ kind = "fq" }')
+    assert any("fq sorts" in each for each in get("kernel-host").differences(fq))
 
 
 def test_check_says_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -51,6 +51,13 @@ QUEUES = {
     '{ kind = "fq", maxrate = "2 Mbit/s", horizon_drop = false }': "fq limit 10000 flow_limit 100 "
     "quantum 3028 initial_quantum 15140 orphan_mask 1023 maxrate 2000000bit "
     "low_rate_threshold 550000bit refill_delay 40000us horizon 10000000us horizon_cap",
+    '{ kind = "dualpi2" }': "dualpi2 limit 10000 target 15000us tupdate 16000us alpha 0.16 "
+    "beta 3.2 step_thresh 1000us min_qlen_step 0 coupling_factor 2 classic_protection 10% "
+    "drop_on_overload drop_dequeue l4s_ect split_gso",
+    '{ kind = "dualpi2", memlimit = "1 MB", step_packets = 5, drop_on_overload = false, '
+    "drop_enqueue = true, any_ect = true }": "dualpi2 limit 10000 memlimit 1000000 target 15000us "
+    "tupdate 16000us alpha 0.16 beta 3.2 step_thresh 5p min_qlen_step 0 coupling_factor 2 "
+    "classic_protection 10% overflow drop_enqueue any_ect split_gso",
     '{ kind = "pie", jiffy = "10 ms", ecn = true }': "pie limit 1000 target 15000us "
     "tupdate 15000us alpha 2 beta 20 ecn nobytemode no_dq_rate_estimator",
     '{ kind = "sfq", perturb = "10 s" }': "sfq limit 127 depth 127 divisor 1024 flows 128 "
@@ -62,6 +69,18 @@ QUEUES = {
 def test_a_queue_is_told_in_tcs_words(queue: str) -> None:
     expected = f"qdisc add dev l0 parent 1:1 handle 10: {QUEUES[queue]}"
     assert queue_of(queue) == [expected]
+
+
+def test_kinds_that_not_every_kernel_has_are_named_with_their_keys() -> None:
+    inside = '{ kind = "prio", bands = [{ name = "a", match = [{ protocol = "udp" }] }, '
+    inside += '{ name = "b", queue = { kind = "dualpi2" } }] }'
+    for queue, kinds in {
+        '{ kind = "codel" }': [],
+        '{ kind = "fq" }': ["fq"],
+        inside: ["dualpi2"],
+    }.items():
+        job = designed(dumbbell(links__bottleneck__forward__queue=queue))
+        assert job["kinds"] == dict.fromkeys(kinds, "links.bottleneck.forward.queue.kind")
 
 
 def test_bands_get_filters_of_u32() -> None:

@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from narrows import Run, Scenario, run
+from narrows.backends import BackendError
 from narrows.backends.kernel.slots import slot
 from narrows.cli import main
 from narrows.reproduce.harhalakis_2011 import PAPER
@@ -95,6 +96,14 @@ def test_fq_codel_shares_the_link_evenly(guest: str) -> None:
     # A frame of 1514 bytes carries 1448.
     goodput = result.summary["flows"]["goodput_mbit_per_s"]
     assert goodput == pytest.approx(10.0 * 1448 / 1514, rel=0.03)
+
+
+def test_a_kernel_without_dualpi2_is_told_with_the_key(guest: str) -> None:
+    """The guest is Linux 6.1."""
+    scenario = dumbbell(links__bottleneck__forward__queue='{ kind = "dualpi2" }')
+    why = r"links\.bottleneck\.forward\.queue\.kind: this kernel has no dualpi2"
+    with pytest.raises(BackendError, match=why):
+        run(scenario, backend=guest)
 
 
 def test_what_was_applied_is_kept(

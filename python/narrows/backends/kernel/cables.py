@@ -3,7 +3,7 @@
 `skb_scrub_packet` (net/core/skbuff.c, Linux 6.1 to 7.3) clears much of the kernel's record of a
 packet between two namespaces, but not these two fields; the edits of guest.toml do.
 
-- `skb->hash`: the random number of the sending socket. `fq_codel_hash` takes it, and hashes the
+- `skb->hash`: the random number of the sending socket. `fq_codel_hash` and fq take it, and hash the
   headers only of packets without it. (SFQ always hashes the headers: `skb_get_hash_perturb`.) TCP
   draws a new number at each timeout, unless `net.core.txrehash` is 0 (since 5.18), as the backend
   sets it on all hosts.
@@ -56,9 +56,9 @@ def _sentences(scenario: Scenario) -> Iterator[str]:
     for link in scenario.links:
         for way in ("forward", "backward"):
             direction = link.direction(way)
-            if _sorts_by_hash(direction.queue):
+            if kind := _sorts_by_hash(direction.queue):
                 yield (
-                    f"{direction.name}: fq-codel sorts TCP's packets by a random number of the "
+                    f"{direction.name}: {kind} sorts TCP's packets by a random number of the "
                     f"sending socket{moves} and not by their headers; {_HINT}"
                 )
         if link.neighbours == "arp":
@@ -68,6 +68,9 @@ def _sentences(scenario: Scenario) -> Iterator[str]:
             )
 
 
-def _sorts_by_hash(queue: Any) -> bool:
+def _sorts_by_hash(queue: Any) -> str | None:
+    """The kind of a queue that does, which may be inside this one."""
+    if queue.kind in ("fq", "fq-codel"):
+        return str(queue.kind)
     inner = [*getattr(queue, "classes", ()), *getattr(queue, "bands", ())]
-    return queue.kind == "fq-codel" or any(_sorts_by_hash(each.queue) for each in inner)
+    return next(filter(None, (_sorts_by_hash(each.queue) for each in inner)), None)

@@ -1,8 +1,8 @@
 """From queues of the plan to tc(8)'s words, and the keys that Linux does not have.
 
 Source: tc-pfifo(8), tc-red(8), tc-codel(8), tc-fq_codel(8), tc-pie(8), tc-sfq(8), tc-prio(8),
-tc-htb(8), tc-fq(8) of iproute2 6.1. Scenario keys have tc's names, so most keys map one to one. The
-differences:
+tc-htb(8), tc-fq(8) of iproute2 6.1; tc-dualpi2(8) of a later one. Scenario keys have tc's names, so
+most keys map one to one. The differences:
 
 - `classes` are token buckets that do not borrow. Here they become HTB classes, each with its rate
   as its ceiling. HTB may go into debt by one packet.
@@ -28,6 +28,9 @@ MTU_IN_QUEUES = 1514
 """The largest packet on a device for CoDel and PIE: its MTU and Ethernet's header, in bytes."""
 
 _US = 10**6
+NOT_EVERYWHERE = ("fq", "dualpi2")
+"""tc's names of disciplines that not every kernel has."""
+
 _JIFFIES = (None, 10**9, 4 * 10**9, 10**10)
 """None, or a jiffy in picoseconds at HZ 1000, 250 or 100; a kernel has one of these three."""
 
@@ -108,6 +111,27 @@ def _fq(queue: Plan, _refuse: Refuse) -> Sequence[str]:
     words += ["refill_delay", _time(queue["refill_delay"]), "horizon", _time(queue["horizon"])]
     words.append("horizon_drop" if queue["horizon_drop"] else "horizon_cap")
     return words + _threshold(queue)
+
+
+def _dualpi2(queue: Plan, refuse: Refuse) -> Sequence[str]:
+    _own_mtu(queue, refuse)
+    words = ["dualpi2", "limit", str(queue["limit"])]
+    if queue["memlimit"] is not None:
+        words += ["memlimit", str(queue["memlimit"])]
+    words += ["target", _time(queue["target"]), "tupdate", _time(queue["tupdate"])]
+    words += ["alpha", f"{queue['alpha']:.9g}", "beta", f"{queue['beta']:.9g}"]
+    step = queue["step_packets"]
+    words += ["step_thresh", _time(queue["step_thresh"]) if step is None else f"{step}p"]
+    for key in ("min_qlen_step", "coupling_factor"):
+        words += [key, str(queue[key])]
+    percent = queue["classic_protection"] * 100
+    if abs(percent - round(percent)) > 1e-9:
+        refuse("classic_protection", "Linux has whole per cents")
+    words += ["classic_protection", f"{round(percent)}%"]
+    words.append("drop_on_overload" if queue["drop_on_overload"] else "overflow")
+    words.append("drop_enqueue" if queue["drop_enqueue"] else "drop_dequeue")
+    words.append("any_ect" if queue["any_ect"] else "l4s_ect")
+    return [*words, "split_gso"]
 
 
 def _pie(queue: Plan, refuse: Refuse) -> Sequence[str]:
@@ -226,7 +250,6 @@ def _time(picoseconds: int) -> str:
 _OTHERS = {
     # sch_drr.c: a scheduler of classes, each with its own queue and limit.
     "drr": "Linux's drr has no limit that all flows share; sfq has one",
-    "dualpi2": "only Linux 6.17 and newer has it",
 }
 """Why Linux's discipline of the same name differs."""
 
@@ -237,6 +260,7 @@ _WORDS: Mapping[str, Callable[[Plan, Refuse], Sequence[str]]] = {
     "codel": _codel,
     "fq-codel": _fq_codel,
     "fq": _fq,
+    "dualpi2": _dualpi2,
     "pie": _pie,
     "sfq": _sfq,
 }
@@ -263,6 +287,13 @@ _KEYS: Mapping[str, frozenset[str]] = {
             *("limit", "flow_limit", "quantum", "initial_quantum", "maxrate"),
             *("low_rate_threshold", "refill_delay", "orphan_mask", "ce_threshold"),
             *("horizon", "horizon_drop"),
+        }
+    ),
+    "dualpi2": frozenset(
+        {
+            *("limit", "memlimit", "target", "tupdate", "alpha", "beta", "step_thresh"),
+            *("step_packets", "min_qlen_step", "coupling_factor", "classic_protection"),
+            *("drop_on_overload", "drop_enqueue", "any_ect", "mtu"),
         }
     ),
     "pie": frozenset(

@@ -81,6 +81,8 @@ class Network:
         self._sinks: set[str] = set()
         self._forged: list[str] = []
         self._needed: dict[str, dict[str, str]] = {}
+        # The key of a queue of a kind that not every kernel has.
+        self._kinds: dict[str, str] = {}
         self._profile = profile
         self._uses: dict[int, TcpUse] = {}
         # For each direction: namespace, its device, the device behind, size table, extra framing.
@@ -121,6 +123,7 @@ class Network:
             "routes": routes,
             "settings": self._settings,
             "needed": self._needed,
+            "kinds": self._kinds,
             "tc": self._tc,
             "filters": self._filters,
             "changes": self._changes,
@@ -334,9 +337,12 @@ class Network:
         self._places[number] = (name, device, stage, stab, beyond)
         commands = self._commands(name)
         commands.extend(self._shaper(device, stab, way))
-        commands.extend(
-            disciplines.commands(device, "1:1", 0x10, way["queue"], self.refuser(f"{key}queue."))
-        )
+        refuse = self.refuser(f"{key}queue.")
+        queues = list(disciplines.commands(device, "1:1", 0x10, way["queue"], refuse))
+        commands.extend(queues)
+        for kind in disciplines.NOT_EVERYWHERE:
+            if any(kind in command.split() for command in queues):
+                self._kinds.setdefault(kind, f"{key}queue.kind")
         if way["middlebox"] is not None:
             refuse = self.refuser(f"{key}middlebox.")
             commands.extend(middleboxes.commands(device, way["middlebox"], refuse))

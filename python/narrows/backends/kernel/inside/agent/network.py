@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import system
+from . import dualpi2, system
 from .counters import Counters
 from .rtnetlink import Netlink
 
@@ -50,7 +50,7 @@ def build(job: Mapping[str, Any]) -> dict[str, Any]:
     except OSError as error:
         raise NetworkError(f"{error.filename}: {(error.strerror or str(error)).lower()}") from None
     for name, commands in job["tc"].items():
-        _tc(name, ["-batch", "-"], "\n".join(commands) + "\n")
+        _make_queues(name, commands, job["kinds"])
     return {"settings": settings}
 
 
@@ -137,6 +137,41 @@ def _set_up(
             )
     finally:
         netlink.close()
+
+
+def _make_queues(namespace: str, commands: Sequence[str], keys: Mapping[str, str]) -> None:
+    """Makes queue disciplines and their filters; `keys`: of kinds that not every kernel has."""
+    lines = [command.split() for command in commands]
+    others = [" ".join(words) for words in lines if dualpi2.KIND not in words]
+    try:
+        _tc(namespace, ["-batch", "-"], "\n".join(others) + "\n")
+    except NetworkError as error:
+        lacking = [kind for kind in keys if kind != dualpi2.KIND]
+        if lacking and "qdisc kind is unknown" in str(error):
+            raise NetworkError(f"{keys[lacking[0]]}: this kernel has no {lacking[0]}") from None
+        raise
+    with system.inside(namespace), contextlib.closing(Netlink()) as netlink:
+        # `tc` has made their parents.
+        for words in lines:
+            if dualpi2.KIND not in words:
+                continue
+            # qdisc add dev DEVICE parent PARENT handle HANDLE dualpi2 ...
+            told = dict(zip(words[2:8:2], words[3:8:2], strict=True))
+            options = dualpi2.attributes(words[9:])
+            place = (_handle(told["parent"]), _handle(told["handle"]))
+            try:
+                netlink.add_qdisc(told["dev"], *place, dualpi2.KIND, options)
+            except FileNotFoundError:
+                why = f"this kernel has no {dualpi2.KIND}; Linux has it since 6.17"
+                raise NetworkError(f"{keys[dualpi2.KIND]}: {why}") from None
+            except OSError as error:
+                raise NetworkError(f"{error.filename}: {str(error.strerror).lower()}") from None
+
+
+def _handle(text: str) -> int:
+    """The number of a handle such as `10:` or `1:1`, whose parts are hexadecimal."""
+    major, _, minor = text.partition(":")
+    return int(major, 16) << 16 | int(minor or "0", 16)
 
 
 def _tc(namespace: str, words: Sequence[str], text: str) -> str:

@@ -119,6 +119,16 @@ def reasons(queue: Mapping[str, Any]) -> dict[str, int]:
     if queue["kind"] == "fq_codel" and len(app) >= 20:
         _kind, _largest, full, marked = struct.unpack_from("4I", app)
         return {"dropped_early": drops - full, "dropped_overflow": full, "marked": marked}
+    if queue["kind"] == "fq" and len(app) >= 88:
+        # struct tc_fq_qd_stats: eight numbers of 64 bits, four of 32, and ce_mark.
+        (marked,) = struct.unpack_from("Q", app, 80)
+        return {"dropped_early": 0, "dropped_overflow": drops, "marked": marked}
+    if queue["kind"] == "dualpi2" and len(app) >= 32:
+        # struct tc_dualpi2_xstats: prob, delay_c, delay_l, packets_in_c, packets_in_l, maxq,
+        # ecn_mark. Only packets that find no room count as `overlimits`.
+        (marked,) = struct.unpack_from("I", app, 24)
+        full = queue["overlimits"]
+        return {"dropped_early": drops - full, "dropped_overflow": full, "marked": marked}
     if queue["kind"] == "pie" and len(app) >= 40:
         # struct tc_pie_xstats: prob (u64), delay, avg_dq_rate, dq_rate_estimating, packets_in,
         # dropped, overlimit, maxq, ecn_mark (u32). `dropped` also counts packets that found no room
