@@ -190,8 +190,7 @@ fn exchanged(lost: &Lost, question: Vec<u8>, reply_bytes: u32) -> (Vec<Sent>, Op
         core: Core::new(settings()),
         client: "198.51.100.7:40000".parse().expect("an address"),
         server: "192.0.2.53:53".parse().expect("an address"),
-        config: config(),
-        endpoint: Endpoint::client(&config(), Seq(7)),
+        endpoint: Endpoint::client(config(), Seq(7)),
         question,
         reply_bytes,
         lost: lost.clone(),
@@ -218,7 +217,6 @@ struct Wire {
     core: Core,
     client: SocketAddr,
     server: SocketAddr,
-    config: Config,
     endpoint: Endpoint,
     question: Vec<u8>,
     reply_bytes: u32,
@@ -234,7 +232,7 @@ struct Wire {
 impl Wire {
     fn run(&mut self) {
         let mut now = Time::ZERO;
-        self.endpoint.connect(&self.config, now);
+        self.endpoint.connect(now);
         self.client_sends(now);
         // The simulator has no TIME-WAIT: when the client is done, the connection is over.
         while self.left.is_none() && !self.endpoint.is_closed() {
@@ -250,13 +248,13 @@ impl Wire {
                 match self.flying.remove(place).1 {
                     Flying::ToServer(segment) => self.core_takes(now, &segment.packet()),
                     Flying::ToClient(segment) => {
-                        self.endpoint.handle_segment(&self.config, now, &segment);
+                        self.endpoint.handle_segment(now, &segment);
                         self.client_sends(now);
                     }
                     Flying::Answer(datagram) => self.core_answers(now, &datagram.packet()),
                 }
             } else {
-                self.endpoint.handle_timeout(&self.config, now);
+                self.endpoint.handle_timeout(now);
                 self.client_sends(now);
             }
         }
@@ -267,18 +265,18 @@ impl Wire {
         self.flush(now);
         if self.endpoint.is_established() && !self.written {
             self.written = true;
-            self.endpoint.write(&self.config, now, self.question.len() as u64);
+            self.endpoint.write(now, self.question.len() as u64);
             self.flush(now);
         }
         if self.endpoint.bytes_received() == u64::from(self.reply_bytes) + 2 && !self.closed {
             self.closed = true;
-            self.endpoint.close(&self.config, now);
+            self.endpoint.close();
             self.flush(now);
         }
     }
 
     fn flush(&mut self, now: Time) {
-        while let Some(segment) = self.endpoint.poll_transmit(&self.config, now) {
+        while let Some(segment) = self.endpoint.poll_transmit(now) {
             self.sent.push(row(true, &segment));
             let bytes = self.bytes(&segment);
             if self.passes(0) {

@@ -19,10 +19,11 @@ mod sessions;
 mod stateless;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use narrows_apps::Socket;
 use narrows_transport::prefetch::{Prefetch, Step};
-use narrows_transport::tcp::{Config, Context, tick_us};
+use narrows_transport::tcp::Config;
 use narrows_units::Time;
 
 use self::listed::Listed;
@@ -45,8 +46,8 @@ pub(crate) struct Flows {
     owners: Vec<Owners>,
     /// Numbers to be used again; the one that has been free longest comes first.
     free: VecDeque<u32>,
-    /// TCP settings, each with the microseconds in a jiffy.
-    configs: Vec<(Config, u32)>,
+    /// TCP settings: the plan's, then those that narrow paths need.
+    configs: Vec<Arc<Config>>,
     listeners: Vec<Listener>,
     /// Connections with a row in the table `flows`.
     listed: Vec<Listed>,
@@ -98,7 +99,7 @@ impl Flows {
             table: Vec::new(),
             owners: Vec::new(),
             free: VecDeque::new(),
-            configs: configs.iter().map(|config| (config.clone(), tick_us(config))).collect(),
+            configs: configs.iter().map(|config| Arc::new(config.clone())).collect(),
             listeners: Vec::new(),
             listed: Vec::new(),
             names: String::new(),
@@ -172,12 +173,9 @@ impl Flows {
             self.handle_stray(now, packet, network);
             return;
         };
-        let side = usize::from(!packet.goes_back());
-        let (config, tick_us) = &self.configs[usize::from(connection.configs[side])];
-        let cx = Context::with_tick(config, *tick_us, now);
         if connection.dialogue.is_some() {
             self.handle_dialogue(now, packet, network);
-        } else if connection.handle_packet(&cx, packet, network) {
+        } else if connection.handle_packet(now, packet, network) {
             let generation = connection.generation();
             self.news.push(Notice::Delivered(Socket { end: 2 * flow, generation }));
         }
@@ -189,15 +187,12 @@ impl Flows {
             self.handle_quic_timer(now, end, network);
             return;
         };
-        let config = connection.configs[end as usize % 2];
-        let (config, tick_us) = &self.configs[usize::from(config)];
-        let cx = Context::with_tick(config, *tick_us, now);
         let stateless = connection.dialogue.as_ref().is_some_and(|d| d.stateless.is_some());
         if stateless && !end.is_multiple_of(2) {
-            connection.handle_stateless_timer(&cx, end, network);
+            connection.handle_stateless_timer(now, end, network);
             return;
         }
-        if connection.handle_timer(&cx, end, network) && connection.dialogue.is_some() {
+        if connection.handle_timer(now, end, network) && connection.dialogue.is_some() {
             self.collect_news(now, end);
         }
     }
@@ -244,19 +239,12 @@ impl Flows {
 
     /// Lets `change` act on a socket's connection, and remembers that it may have to send. Does
     /// nothing if the connection is gone.
-    pub(crate) fn change(
-        &mut self,
-        now: Time,
-        socket: Socket,
-        change: impl FnOnce(&mut Connection, &Context),
-    ) {
+    pub(crate) fn change(&mut self, socket: Socket, change: impl FnOnce(&mut Connection)) {
         let Flow::Tcp(connection) = &mut self.table[socket.flow() as usize] else { return };
         if connection.generation() != socket.generation {
             return;
         }
-        let config = connection.configs[socket.side()];
-        let (config, tick_us) = &self.configs[usize::from(config)];
-        change(connection, &Context::with_tick(config, *tick_us, now));
+        change(connection);
         if connection.note_unsent(socket.side()) {
             self.unsent.push(socket.end);
         }
@@ -268,9 +256,7 @@ impl Flows {
             self.flush_quic(now, end, network);
             return;
         };
-        let config = connection.configs[end as usize % 2];
-        let (config, tick_us) = &self.configs[usize::from(config)];
-        connection.flush(&Context::with_tick(config, *tick_us, now), end, network);
+        connection.flush(now, end, network);
     }
 
     /// Sends what applications have written, opened or closed.
@@ -296,9 +282,7 @@ impl Flows {
         if connection.generation() != socket.generation {
             return;
         }
-        let config = connection.configs[socket.side()];
-        let (config, tick_us) = &self.configs[usize::from(config)];
-        connection.abort(&Context::with_tick(config, *tick_us, now), socket.end, network);
+        connection.abort(now, socket.end, network);
         if let Some(dialogue) = &mut connection.dialogue {
             dialogue.sides[socket.side()].over = true;
         }

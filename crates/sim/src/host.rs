@@ -124,12 +124,12 @@ impl Host for SimulatedHost<'_> {
         random: &mut Random,
     ) -> Socket {
         let socket = self.open_with(dial, Some((tls, jar)), random);
-        self.flows.change(self.now, socket, |connection, cx| {
+        self.flows.change(socket, |connection| {
             let Some(dialogue) = &mut connection.dialogue else { return };
             let Some(tls) = &dialogue.tls else { return };
             let hello = tls.open();
             dialogue.write_flight(0, hello);
-            connection.ends[0].endpoint.write(cx.config, cx.now, u64::from(hello.bytes));
+            connection.ends[0].endpoint.write(self.now, u64::from(hello.bytes));
         });
         socket
     }
@@ -142,8 +142,8 @@ impl Host for SimulatedHost<'_> {
     fn connect(&mut self, socket: Socket) {
         let opener = self.flows.connection(socket).map_or(0, Connection::opener);
         let opening = Socket { end: 2 * socket.flow() + opener, ..socket };
-        self.flows.change(self.now, opening, |connection, cx| {
-            connection.connect(cx.config, cx.now);
+        self.flows.change(opening, |connection| {
+            connection.connect(self.now);
         });
     }
 
@@ -220,11 +220,11 @@ impl Host for SimulatedHost<'_> {
             spoken.write(socket, &message);
             self.flows.note_write(self.now, socket, message.bytes.into());
         }
-        self.flows.change(self.now, socket, |connection, cx| {
+        self.flows.change(socket, |connection| {
             let dialogue = connection.dialogue.as_mut();
             let bytes = dialogue.map_or(message.bytes, |d| d.write(socket.side(), message));
             let endpoint = &mut connection.ends[socket.side()].endpoint;
-            endpoint.write(cx.config, cx.now, u64::from(bytes));
+            endpoint.write(self.now, u64::from(bytes));
         });
     }
 
@@ -241,11 +241,11 @@ impl Host for SimulatedHost<'_> {
         if let Some(spoken) = self.flows.spoken_mut() {
             spoken.write_part(socket, apart);
         }
-        self.flows.change(self.now, socket, |connection, cx| {
+        self.flows.change(socket, |connection| {
             let dialogue = connection.dialogue.as_mut();
             let bytes = dialogue.map_or(apart, |d| d.write_part(socket.side(), apart));
             let endpoint = &mut connection.ends[socket.side()].endpoint;
-            endpoint.write(cx.config, cx.now, u64::from(bytes));
+            endpoint.write(self.now, u64::from(bytes));
         });
         self.flush(socket);
     }
@@ -259,8 +259,8 @@ impl Host for SimulatedHost<'_> {
             return;
         }
         self.say_goodbye(socket);
-        self.flows.change(self.now, socket, |connection, cx| {
-            connection.ends[socket.side()].endpoint.close(cx.config, cx.now);
+        self.flows.change(socket, |connection| {
+            connection.ends[socket.side()].endpoint.close();
         });
     }
 
@@ -326,8 +326,8 @@ impl Host for SimulatedHost<'_> {
         if self.flows.spoken().is_some() {
             self.flows.note_write(self.now, socket, bytes);
         }
-        self.flows.change(self.now, socket, |connection, cx| {
-            connection.ends[socket.side()].endpoint.write(cx.config, cx.now, bytes);
+        self.flows.change(socket, |connection| {
+            connection.ends[socket.side()].endpoint.write(self.now, bytes);
         });
     }
 
@@ -335,25 +335,25 @@ impl Host for SimulatedHost<'_> {
         if self.flows.spoken().is_some() {
             self.flows.note_write(self.now, socket, u64::MAX);
         }
-        self.flows.change(self.now, socket, |connection, cx| {
-            connection.ends[socket.side()].endpoint.write_forever(cx.config, cx.now);
+        self.flows.change(socket, |connection| {
+            connection.ends[socket.side()].endpoint.write_forever(self.now);
         });
     }
 
     fn end_forever(&mut self, socket: Socket) {
-        self.flows.change(self.now, socket, |connection, _| {
+        self.flows.change(socket, |connection| {
             connection.ends[socket.side()].endpoint.end_forever();
         });
     }
 
     fn release_memory(&mut self, socket: Socket) {
-        self.flows.change(self.now, socket, |connection, _| {
+        self.flows.change(socket, |connection| {
             connection.ends[socket.side()].endpoint.release_memory();
         });
     }
 
     fn tell_delivery(&mut self, socket: Socket, bytes: u64) {
-        self.flows.change(self.now, socket, |connection, _| {
+        self.flows.change(socket, |connection| {
             let acked = connection.first().bytes_acked();
             connection.awaits = std::num::NonZeroU64::new(acked + bytes);
         });
@@ -405,7 +405,7 @@ impl SimulatedHost<'_> {
     fn say_goodbye(&mut self, socket: Socket) {
         let side = socket.side();
         let mut said = false;
-        self.flows.change(self.now, socket, |connection, cx| {
+        self.flows.change(socket, |connection| {
             let Some(dialogue) = &mut connection.dialogue else { return };
             let already = std::mem::replace(&mut dialogue.sides[side].closing, true);
             // If nothing has arrived from the other end, there are no keys for it.
@@ -413,7 +413,7 @@ impl SimulatedHost<'_> {
             let bytes = dialogue.tls.filter(|_| can).and_then(|tls| tls.goodbye(side));
             let Some(bytes) = bytes else { return };
             dialogue.write_flight(side, tls::Write { bytes, ends: None });
-            connection.ends[side].endpoint.write(cx.config, cx.now, u64::from(bytes));
+            connection.ends[side].endpoint.write(self.now, u64::from(bytes));
             said = true;
         });
         if said {

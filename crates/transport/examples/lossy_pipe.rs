@@ -6,6 +6,7 @@
 //! end then has to send.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use narrows_transport::tcp::{Config, Congestion, Endpoint, Segment, Seq};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -24,7 +25,7 @@ fn main() {
     for (name, congestion) in [("CUBIC", Congestion::Cubic), ("Reno", Congestion::Reno)] {
         let mut config = Config::profile("linux-6").expect("it is a profile");
         config.congestion = congestion;
-        let (took, server) = download(&config, 1);
+        let (took, server) = download(config, 1);
         let counters = server.counters();
         println!(
             "{name}: {:.2} s, {} segments sent again, {} timeouts",
@@ -36,9 +37,11 @@ fn main() {
 }
 
 /// Returns how long the download took, and the server's end.
-fn download(config: &Config, seed: u64) -> (Span, Endpoint) {
+fn download(config: Config, seed: u64) -> (Span, Endpoint) {
+    let config = Arc::new(config);
     let rate = Rate::from_bps(RATE_BPS).expect("it is above zero");
-    let mut ends = [Endpoint::client(config, Seq(1)), Endpoint::server(config, Seq(1))];
+    let mut ends =
+        [Endpoint::client(Arc::clone(&config), Seq(1)), Endpoint::server(config, Seq(1))];
     let mut random = seed;
     // Segments under way, by the time of arrival and the end that they reach.
     let mut under_way: BTreeMap<(Time, u64), (usize, Segment)> = BTreeMap::new();
@@ -46,14 +49,14 @@ fn download(config: &Config, seed: u64) -> (Span, Endpoint) {
     let mut free_at = [Time::ZERO; 2];
     let mut now = Time::ZERO;
     let mut asked = false;
-    ends[0].connect(config, now);
+    ends[0].connect(now);
     while ends[0].bytes_received() < BYTES {
         for end in 0..2 {
             if end == 1 && ends[1].is_established() && !asked {
                 asked = true;
-                ends[1].write(config, now, BYTES);
+                ends[1].write(now, BYTES);
             }
-            while let Some(segment) = ends[end].poll_transmit(config, now) {
+            while let Some(segment) = ends[end].poll_transmit(now) {
                 let length = Bytes::new(HEADERS + u64::from(segment.len));
                 free_at[end] = free_at[end].max(now) + rate.time_for(length);
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -71,11 +74,11 @@ fn download(config: &Config, seed: u64) -> (Span, Endpoint) {
             (Some(at), timer) if timer.is_none_or(|(_, due)| at <= due) => {
                 let (_, (end, segment)) = under_way.pop_first().expect("one is under way");
                 now = at;
-                ends[end].handle_segment(config, now, &segment);
+                ends[end].handle_segment(now, &segment);
             }
             (_, Some((end, due))) => {
                 now = due;
-                ends[end].handle_timeout(config, now);
+                ends[end].handle_timeout(now);
             }
             _ => unreachable!("a connection that is not over waits for something"),
         }

@@ -3,7 +3,7 @@
 mod tcp_script;
 
 use narrows_transport::Closed;
-use narrows_transport::tcp::{Adopted, Config, Context, Endpoint, Flags, Segment, Seq, SynOptions};
+use narrows_transport::tcp::{Adopted, Config, Endpoint, Flags, Segment, Seq, SynOptions};
 use narrows_units::{Bytes, Span, Time};
 
 use tcp_script::{MSS, Script, linux, ms, parse};
@@ -62,8 +62,7 @@ fn an_end_may_stay_open_after_the_other_has_closed() {
 fn giving_up_tells_the_other_end() {
     let config = linux();
     let abort = |script: &mut Script| {
-        let cx = Context::new(&script.config, script.now);
-        let reset = script.endpoint.abort(&cx);
+        let reset = script.endpoint.abort(script.now);
         assert!(script.endpoint.is_failed() && script.endpoint.is_closed());
         assert_eq!(script.endpoint.failure(), Some(Closed::TimedOut));
         assert_eq!(script.endpoint.next_timeout(), None);
@@ -115,8 +114,7 @@ fn a_link_s_mtu_limits_segments() {
     for (timestamps, mtu, len) in [(true, 1400, 1348), (false, 1400, 1360), (true, 1500, 1448)] {
         let mut client = Script::connected(&Config { timestamps, ..linux() }, 50.0);
         client.write(u64::from(MSS)).forget();
-        let cx = Context::new(&client.config, client.now);
-        client.endpoint.handle_too_big(&cx, Seq(1), mtu);
+        client.endpoint.handle_too_big(client.now, Seq(1), mtu);
         client.write(10_000);
         let longest = client.take_sent().iter().map(|(_, sent)| sent.len).max();
         assert_eq!(longest, Some(len), "{timestamps} {mtu}");
@@ -147,17 +145,15 @@ fn plain_segments_may_take_a_shorter_way() {
         let mut plain = general.endpoint.clone();
         if writes {
             general.at(90.0).write(9000);
-            let cx = Context::new(&config, ms(90.0));
-            plain.write(&config, cx.now, 9000);
+            plain.write(ms(90.0), 9000);
         }
         let mut sent: Vec<(Time, Segment)> = Vec::new();
         let mut poll = |plain: &mut Endpoint, now: Time| {
-            let cx = Context::new(&config, now);
             loop {
                 let header = if plain.is_silent() {
-                    plain.poll_acknowledgement(&cx)
+                    plain.poll_acknowledgement(now)
                 } else {
-                    plain.poll_established(&cx)
+                    plain.poll_established(now)
                 };
                 let Some(header) = header else { break };
                 let mut segment = Segment::from(header);
@@ -177,11 +173,11 @@ fn plain_segments_may_take_a_shorter_way() {
             }
             let now = ms(f64::from(at));
             while let Some(due) = plain.next_timeout().filter(|&due| due < now) {
-                plain.handle_timeout(&config, due);
+                plain.handle_timeout(due);
                 poll(&mut plain, due);
             }
             general.at(f64::from(at)).gets_segment(&segment);
-            plain.handle_plain(&Context::new(&config, now), &segment.header());
+            plain.handle_plain(now, &segment.header());
             poll(&mut plain, now);
         }
         assert_eq!(sent, general.take_sent(), "{writes}");
@@ -193,7 +189,7 @@ fn plain_segments_may_take_a_shorter_way() {
     let mut server = Script::server(&config);
     server.gets_syn().forget();
     let third = parse(". 1:1 ack 1").header();
-    server.endpoint.handle_plain(&Context::new(&config, ms(50.0)), &third);
+    server.endpoint.handle_plain(ms(50.0), &third);
     assert!(server.endpoint.is_established());
 }
 
@@ -225,7 +221,6 @@ fn data_count_only_if_their_acknowledgement_does() {
 #[test]
 fn what_a_syn_cookie_remembers() {
     for (scales, stamps, sack) in [(true, true, true), (true, false, true), (false, true, false)] {
-        let config = linux();
         let now = ms(50.0);
         let timestamps = stamps.then_some((51, 1));
         let options = SynOptions {
@@ -239,14 +234,14 @@ fn what_a_syn_cookie_remembers() {
         // A window of 32 is 4096 bytes if scaled.
         let first = Segment { window: 32, timestamps, ..parse("P. 101:201 ack 5001") };
         let adopted = Adopted { syn, client_next: Seq(101), taken: 100, server_next: Seq(5001) };
-        let mut server = Endpoint::server(&config, Seq(0));
-        server.adopt(&Context::new(&config, now), &adopted, &first);
-        server.handle_segment(&config, now, &first);
+        let mut server = Endpoint::server(linux(), Seq(0));
+        server.adopt(now, &adopted, &first);
+        server.handle_segment(now, &first);
         assert!(server.is_established() && !server.ecn_negotiated());
         assert_eq!((server.bytes_received(), server.write_seq()), (200, Seq(5001)));
-        server.write(&config, now, 10_000);
+        server.write(now, 10_000);
         let mut sent = Vec::new();
-        while let Some(segment) = server.poll_transmit(&config, now) {
+        while let Some(segment) = server.poll_transmit(now) {
             sent.push(segment);
         }
         let scaled = scales && stamps;
@@ -259,7 +254,7 @@ fn what_a_syn_cookie_remembers() {
         assert!(sent.iter().all(|sent| sent.timestamps.is_some() == stamps));
         // A segment beyond the next one.
         let later = Segment { window: 32, timestamps, ..parse(". 301:401 ack 5001") };
-        server.handle_segment(&config, now, &later);
+        server.handle_segment(now, &later);
         assert_eq!(server.has_sack_blocks(), sack && stamps);
     }
 }

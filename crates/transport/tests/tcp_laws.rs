@@ -242,19 +242,19 @@ fn no_segment_breaks_an_endpoint() {
         for seed in 0..6 {
             let mut random = Random(1000 * n as u64 + seed);
             let mut now = Time::ZERO;
-            let mut client = Endpoint::client(config, Seq(u32::MAX - 20_000));
+            let mut client = Endpoint::client(config.clone(), Seq(u32::MAX - 20_000));
             let mut last = (Seq(0), Seq(0));
-            client.connect(config, now);
-            client.write_forever(config, now);
-            let mut server = Endpoint::server(config, Seq(5));
+            client.connect(now);
+            client.write_forever(now);
+            let mut server = Endpoint::server(config.clone(), Seq(5));
             // A handshake by hand; then noise.
             for _ in 0..3 {
-                while let Some(segment) = client.poll_transmit(config, now) {
+                while let Some(segment) = client.poll_transmit(now) {
                     last = (segment.end(), segment.ack);
-                    server.handle_segment(config, now, &segment);
+                    server.handle_segment(now, &segment);
                 }
-                while let Some(segment) = server.poll_transmit(config, now) {
-                    client.handle_segment(config, now, &segment);
+                while let Some(segment) = server.poll_transmit(now) {
+                    client.handle_segment(now, &segment);
                 }
             }
             assert!(client.is_established());
@@ -264,13 +264,13 @@ fn no_segment_breaks_an_endpoint() {
                     if let Some(due) = client.next_timeout() {
                         now = now.max(due);
                     }
-                    client.handle_timeout(config, now);
+                    client.handle_timeout(now);
                 } else {
                     let segment = random_segment(&mut random, last.1, last.0);
-                    client.handle_segment(config, now, &segment);
+                    client.handle_segment(now, &segment);
                 }
                 client.check_invariants();
-                while let Some(segment) = client.poll_transmit(config, now) {
+                while let Some(segment) = client.poll_transmit(now) {
                     last = (segment.end(), segment.ack);
                 }
                 client.check_invariants();

@@ -2,7 +2,6 @@
 
 use narrows_apps::Socket;
 use narrows_transport::half_open::Admission;
-use narrows_transport::tcp::{Config, Context};
 use narrows_units::Time;
 
 use super::{Flow, Flows, Notice};
@@ -17,8 +16,6 @@ impl Flows {
         let flow = packet.flow();
         let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
         let side = usize::from(!packet.goes_back());
-        let (config, tick_us) = &self.configs[usize::from(connection.configs[side])];
-        let mut cx = Context::with_tick(config, *tick_us, now);
         if connection.generation() != packet.generation {
             // Its connection is gone, and another one has the number.
             packet.discard(&mut network.pool);
@@ -28,13 +25,12 @@ impl Flows {
             self.handle_stateless(now, packet, network);
             return;
         }
-        let endpoint = &connection.ends[side].endpoint;
+        let endpoint = &mut connection.ends[side].endpoint;
         if endpoint.is_failed() {
             connection.refuse(now, packet, network);
             return;
         }
         let mut admission = None;
-        let without_fast_open;
         if endpoint.is_listening() {
             let application = self.owners[flow as usize].applications[side];
             let Some(listener) = self.listeners.iter_mut().find(|l| l.application == application)
@@ -55,12 +51,11 @@ impl Flows {
             }
             if admission == Some(Admission::Cookie) {
                 // Linux does not call `tcp_try_fastopen` here.
-                without_fast_open = Config { fast_open: false, ..config.clone() };
-                cx = Context::with_tick(&without_fast_open, *tick_us, now);
+                endpoint.ignore_fast_open();
             }
         }
         let was_open = endpoint.is_open();
-        if connection.handle_counted(&cx, packet, network) {
+        if connection.handle_counted(now, packet, network) {
             let generation = connection.generation();
             self.news.push(Notice::Delivered(Socket { end: 2 * flow, generation }));
         }

@@ -138,7 +138,7 @@ impl Flows {
             }
         }
         if admission != Admission::Dropped {
-            let answer = syn_ack(&self.configs[usize::from(listener.config)].0, syn.seq);
+            let answer = syn_ack(&self.configs[usize::from(listener.config)], syn.seq);
             let stamp = label.on_way(2 * flow + 1);
             let packet = Packet::from_segment(stamp, &answer, &mut network.pool);
             network.send_seldom(now, packet);
@@ -153,7 +153,7 @@ impl Flows {
         if !half_open.disarm(now) {
             return;
         }
-        let config = &configs[usize::from(*config)].0;
+        let config = &configs[usize::from(*config)];
         half_open.handle_timeouts(now, |request| {
             if let Flow::Udp(label) = table[request.flow as usize] {
                 let stamp = label.on_way(2 * request.flow + 1);

@@ -54,12 +54,10 @@ impl Flows {
         let stateless = of_server.is_some_and(|listener| listener.stateless);
         let settings = of_server.map(|listener| listener.settings(new.port));
         let (of_server, of_tls) = settings.unwrap_or((new.config, None));
-        let config_indices = [new.config, of_server];
-        let most = [new.there, new.back].map(|path| network.longest_segment(now, path));
-        let config_indices = [0, 1].map(|end| self.config_within(config_indices[end], most[end]));
         let set_up = SetUp {
-            configs: config_indices.map(|index| &self.configs[usize::from(index)].0),
-            config_indices,
+            configs: [(new.config, new.there), (of_server, new.back)].map(|(config, path)| {
+                self.config_within(config, network.longest_segment(now, path))
+            }),
             generation,
             dns: new.dns,
             first_opens: new.first_opens,
@@ -78,7 +76,7 @@ impl Flows {
             }
             if stateless && let Some(dialogue) = &mut connection.dialogue {
                 let scale = connection.ends[1].endpoint.window_scale();
-                let end = Stateless::new(set_up.configs[1], Seq(new.isns[1]), scale);
+                let end = Stateless::new(&set_up.configs[1], Seq(new.isns[1]), scale);
                 dialogue.stateless = Some(Box::new(end));
             }
             if set_up.configs[0].fast_open {

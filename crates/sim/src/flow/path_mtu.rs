@@ -1,6 +1,8 @@
 //! Links that are too narrow for a segment: the settings of connections along such paths.
 
-use narrows_transport::tcp::{Config, Context};
+use std::sync::Arc;
+
+use narrows_transport::tcp::Config;
 use narrows_units::Time;
 
 use super::{Flow, Flows};
@@ -16,28 +18,24 @@ impl Flows {
             return;
         }
         network.learn_mtu(now, way, packet.mtu());
-        let config = connection.configs[way as usize % 2];
-        let (config, tick_us) = &self.configs[usize::from(config)];
-        let cx = Context::with_tick(config, *tick_us, now);
         let endpoint = &mut connection.ends[way as usize % 2].endpoint;
-        endpoint.handle_too_big(&cx, packet.quoted().seq, packet.mtu());
-        connection.flush(&cx, way, network);
+        endpoint.handle_too_big(now, packet.quoted().seq, packet.mtu());
+        connection.flush(now, way, network);
     }
 
     /// Returns the settings of an end whose segments may be at most `most` bytes long, without
     /// options.
-    pub(super) fn config_within(&mut self, config: u16, most: u16) -> u16 {
-        let (full, tick_us) = &self.configs[usize::from(config)];
+    pub(super) fn config_within(&mut self, config: u16, most: u16) -> Arc<Config> {
+        let full = &self.configs[usize::from(config)];
         if full.mss <= most {
-            return config;
+            return Arc::clone(full);
         }
-        let limited = Config { mss: most, ..full.clone() };
-        if let Some(known) = self.configs.iter().position(|(config, _)| *config == limited) {
-            return known as u16;
+        let limited = Config { mss: most, ..Config::clone(full) };
+        if let Some(known) = self.configs.iter().find(|config| ***config == limited) {
+            return Arc::clone(known);
         }
-        let tick_us = *tick_us;
-        let Ok(next) = u16::try_from(self.configs.len()) else { return config };
-        self.configs.push((limited, tick_us));
-        next
+        let limited = Arc::new(limited);
+        self.configs.push(Arc::clone(&limited));
+        limited
     }
 }

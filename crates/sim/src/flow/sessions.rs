@@ -103,14 +103,14 @@ impl Flows {
             self.sessions.keep_tickets(owners, jar, count);
         }
         // Even without tickets, there may be notices for the application.
-        self.change(now, socket, |_, _| {});
+        self.change(socket, |_| {});
         for write in writes {
-            self.change(now, socket, |connection, cx| {
+            self.change(socket, |connection| {
                 if let Some(dialogue) = &mut connection.dialogue {
                     dialogue.write_flight(side, write);
                 }
                 let endpoint = &mut connection.ends[side].endpoint;
-                endpoint.write(cx.config, cx.now, u64::from(write.bytes));
+                endpoint.write(now, u64::from(write.bytes));
             });
             self.flush(now, socket.end, network);
         }

@@ -1,7 +1,7 @@
 //! A DNS server's end that keeps no state before the query.
 
 use narrows_apps::{Datagram, Message, Socket, dns};
-use narrows_transport::tcp::{Context, Segment};
+use narrows_transport::tcp::Segment;
 use narrows_units::Time;
 
 use super::{Flow, Flows, Notice};
@@ -15,15 +15,13 @@ impl Flows {
         let (flow, generation) = (packet.flow(), packet.generation);
         let segment = packet.into_segment(&mut network.pool);
         let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
-        let (config, tick_us) = &self.configs[usize::from(connection.configs[1])];
-        let cx = Context::with_tick(config, *tick_us, now);
         let Some(dialogue) = &mut connection.dialogue else { return };
         let query = dialogue.next_query();
         let whole = query.filter(|(_, message)| !dns::is_transfer(message));
         let whole =
             whole.map(|(end, _)| end as u32).filter(|&end| end <= stateless::LONGEST.into());
         let Some(end) = &mut dialogue.stateless else { return };
-        let told = end.handle(&cx, &segment, whole);
+        let told = end.handle(now, &segment, whole);
         if told == Told::Ask {
             // If the reply was lost, the same query is asked again.
             let first = query.zip(whole).map(|((_, message), whole)| Message {
@@ -57,12 +55,10 @@ impl Flows {
         if connection.generation() != socket.generation {
             return;
         }
-        let (config, tick_us) = &self.configs[usize::from(connection.configs[1])];
-        let cx = Context::with_tick(config, *tick_us, now);
         let Some(dialogue) = &mut connection.dialogue else { return };
         let Some(end) = &mut dialogue.stateless else { return };
         let bytes = (!dns::is_truncated(reply)).then_some(reply.bytes);
-        match end.reply(&cx, bytes) {
+        match end.reply(now, bytes) {
             Answer::Sent => {
                 let reply = Message { bytes: dns::LENGTH + reply.bytes, ..*reply };
                 dialogue.answer_query(reply);
@@ -89,9 +85,7 @@ impl Flows {
             return;
         }
         let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
-        let (config, tick_us) = &self.configs[usize::from(connection.configs[1])];
-        let cx = Context::with_tick(config, *tick_us, now);
-        connection.adopt(&cx, first, 2 * flow, network);
+        connection.adopt(now, first, 2 * flow, network);
         let socket = Socket { end, generation: connection.generation() };
         if let Some(dialogue) = &mut connection.dialogue {
             dialogue.sides[1].queued = true;

@@ -4,9 +4,10 @@
 //! because a packet's flow leads to both.
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 
 use narrows_transport::prefetch::{Prefetch, Step};
-use narrows_transport::tcp::{Config, Context, Endpoint, Flags, Header, Segment, Seq};
+use narrows_transport::tcp::{Config, Endpoint, Flags, Header, Segment, Seq};
 use narrows_units::{MaybeTime, Time};
 
 use super::Dialogue;
@@ -18,8 +19,6 @@ use crate::packet::{Label, Packet, Stamp};
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Connection {
-    /// The settings of each end: indices into the plan's `tcp`.
-    pub(crate) configs: [u16; 2],
     label: Label,
     /// Whether the first end sends the SYN.
     first_opens: bool,
@@ -54,12 +53,10 @@ struct WindowIntegral {
 }
 
 /// What setting up a connection needs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SetUp<'a> {
+#[derive(Clone, Debug)]
+pub(crate) struct SetUp {
     /// The settings of each end.
-    pub(crate) configs: [&'a Config; 2],
-    /// The settings of each end as indices into the plan's `tcp`.
-    pub(crate) config_indices: [u16; 2],
+    pub(crate) configs: [Arc<Config>; 2],
     pub(crate) generation: u8,
     pub(crate) dns: bool,
     /// Whether the first end sends the SYN.
@@ -69,9 +66,9 @@ pub(crate) struct SetUp<'a> {
 }
 
 impl Connection {
-    pub(crate) fn new(set_up: &SetUp<'_>, dialogue: Option<Box<Dialogue>>) -> Self {
+    pub(crate) fn new(set_up: &SetUp, dialogue: Option<Box<Dialogue>>) -> Self {
         let [first, second] = [0, 1].map(|side| {
-            let (config, isn) = (set_up.configs[side], Seq(set_up.isns[side]));
+            let (config, isn) = (set_up.configs[side].clone(), Seq(set_up.isns[side]));
             if set_up.first_opens == (side == 0) {
                 Endpoint::client(config, isn)
             } else {
@@ -79,7 +76,6 @@ impl Connection {
             }
         });
         Self {
-            configs: set_up.config_indices,
             label: Label::new(set_up.generation, set_up.dns),
             first_opens: set_up.first_opens,
             unsent: 0,
@@ -126,10 +122,10 @@ impl Connection {
         u32::from(!self.first_opens)
     }
 
-    /// Lets the opening end, whose settings are `config`, send its SYN. The other end waits.
-    pub(crate) fn connect(&mut self, config: &Config, now: Time) {
+    /// Lets the opening end send its SYN. The other end waits.
+    pub(crate) fn connect(&mut self, now: Time) {
         self.window.last = now;
-        self.ends[self.opener() as usize].endpoint.connect(config, now);
+        self.ends[self.opener() as usize].endpoint.connect(now);
     }
 
     /// Handles a segment that has reached its host, which then sends what it has to send. Returns
@@ -137,14 +133,14 @@ impl Connection {
     #[inline(always)]
     pub(crate) fn handle_packet(
         &mut self,
-        cx: &Context,
+        now: Time,
         packet: Packet,
         network: &mut Network,
     ) -> bool {
-        let delivered = self.take_packet(cx, packet, network);
+        let delivered = self.take_packet(now, packet, network);
         // The end that the packet has reached answers on the opposite way.
         let stamp = self.stamp(packet.way ^ 1);
-        self.ends[usize::from(!packet.goes_back())].flush(cx, stamp, network);
+        self.ends[usize::from(!packet.goes_back())].flush(now, stamp, network);
         delivered
     }
 
@@ -152,31 +148,31 @@ impl Connection {
     /// dialogue, and counts the packets.
     pub(crate) fn handle_counted(
         &mut self,
-        cx: &Context,
+        now: Time,
         packet: Packet,
         network: &mut Network,
     ) -> bool {
-        let delivered = self.take_packet(cx, packet, network);
-        self.flush_counted(cx, usize::from(!packet.goes_back()), packet.way ^ 1, network);
+        let delivered = self.take_packet(now, packet, network);
+        self.flush_counted(now, usize::from(!packet.goes_back()), packet.way ^ 1, network);
         delivered
     }
 
     #[inline(always)]
-    fn take_packet(&mut self, cx: &Context, packet: Packet, network: &mut Network) -> bool {
+    fn take_packet(&mut self, now: Time, packet: Packet, network: &mut Network) -> bool {
         let side = usize::from(!packet.goes_back());
         // One call for each end lets the compiler inline the whole path.
         if side == 0 {
-            self.window.advance(cx.now, self.first().cwnd());
+            self.window.advance(now, self.first().cwnd());
         }
         let end = &mut self.ends[side];
         if packet.is_plain() {
-            end.endpoint.handle_plain(cx, &packet.header());
+            end.endpoint.handle_plain(now, &packet.header());
         } else {
-            end.handle_options(cx, packet, network);
+            end.handle_options(now, packet, network);
         }
         let mut delivered = false;
         if side == 0 {
-            self.note_progress(cx.now);
+            self.note_progress(now);
             if let Some(awaits) = self.awaits
                 && self.first().bytes_acked() >= awaits.get()
             {
@@ -189,51 +185,51 @@ impl Connection {
 
     /// Handles the timer of the end that sends on `way`. Returns false if the event was out of
     /// date.
-    pub(crate) fn handle_timer(&mut self, cx: &Context, way: u32, network: &mut Network) -> bool {
+    pub(crate) fn handle_timer(&mut self, now: Time, way: u32, network: &mut Network) -> bool {
         let side = way as usize % 2;
         let End { endpoint, armed } = &mut self.ends[side];
-        if !armed.is(cx.now) {
+        if !armed.is(now) {
             // A nearer deadline was set in between, and its event replaces this one.
             return false;
         }
         *armed = MaybeTime::NONE;
         match endpoint.next_timeout() {
-            Some(due) if due <= cx.now => endpoint.handle_timeout(cx.config, cx.now),
+            Some(due) if due <= now => endpoint.handle_timeout(now),
             // Most deadlines move before they expire, so one event serves many acknowledgements.
             Some(_) => {}
             None => return false,
         }
         if side == 0 {
-            self.window.advance(cx.now, self.first().cwnd());
+            self.window.advance(now, self.first().cwnd());
         }
-        self.flush(cx, way, network);
+        self.flush(now, way, network);
         true
     }
 
     /// Sends what the end that sends on `way` has to send.
     #[inline(never)]
-    pub(crate) fn flush(&mut self, cx: &Context, way: u32, network: &mut Network) {
+    pub(crate) fn flush(&mut self, now: Time, way: u32, network: &mut Network) {
         let side = way as usize % 2;
         if self.dialogue.is_some() {
-            self.flush_counted(cx, side, way, network);
+            self.flush_counted(now, side, way, network);
         } else {
             let stamp = self.stamp(way);
-            self.ends[side].flush(cx, stamp, network);
+            self.ends[side].flush(now, stamp, network);
         }
     }
 
     /// Sends what the end that sends on `way` has to send, and counts the packets.
     #[inline(never)]
-    fn flush_counted(&mut self, cx: &Context, side: usize, way: u32, network: &mut Network) {
+    fn flush_counted(&mut self, now: Time, side: usize, way: u32, network: &mut Network) {
         let stamp = self.stamp(way);
         let end = &mut self.ends[side];
-        while let Some(segment) = end.endpoint.poll_transmit(cx.config, cx.now) {
+        while let Some(segment) = end.endpoint.poll_transmit(now) {
             let packet = Packet::from_segment(stamp, &segment, &mut network.pool);
             if let Some(dialogue) = &mut self.dialogue {
                 dialogue.sides[side].packets += 1;
                 dialogue.sides[side].ip_bytes += u64::from(packet.bytes);
             }
-            network.send_seldom(cx.now, packet);
+            network.send_seldom(now, packet);
         }
         end.arm(stamp, network);
     }
@@ -259,37 +255,37 @@ impl Connection {
     }
 
     /// Handles the stateless end's timer.
-    pub(crate) fn handle_stateless_timer(&mut self, cx: &Context, way: u32, network: &mut Network) {
-        if !self.ends[1].armed.is(cx.now) {
+    pub(crate) fn handle_stateless_timer(&mut self, now: Time, way: u32, network: &mut Network) {
+        if !self.ends[1].armed.is(now) {
             return;
         }
         self.ends[1].armed = MaybeTime::NONE;
         if let Some(stateless) = self.dialogue.as_mut().and_then(|d| d.stateless.as_mut()) {
-            stateless.handle_timeout(cx);
+            stateless.handle_timeout(now);
         }
-        self.flush_stateless(cx.now, way, network);
+        self.flush_stateless(now, way, network);
     }
 
     /// Hands the server's end over to ordinary TCP, starting with this segment. `way` is the
     /// client's.
-    pub(crate) fn adopt(&mut self, cx: &Context, first: Segment, way: u32, network: &mut Network) {
+    pub(crate) fn adopt(&mut self, now: Time, first: Segment, way: u32, network: &mut Network) {
         let Some(dialogue) = &mut self.dialogue else { return };
         let Some(stateless) = dialogue.stateless.take() else { return };
         let endpoint = &mut self.ends[1].endpoint;
-        endpoint.adopt(cx, &stateless.adopted(&first), &first);
+        endpoint.adopt(now, &stateless.adopted(&first), &first);
         endpoint.keep_open();
         let packet = Packet::from_segment(self.stamp(way), &first, &mut network.pool);
-        self.handle_counted(cx, packet, network);
+        self.handle_counted(now, packet, network);
     }
 
     /// Ends the connection at once: sends a reset to the other end, and forgets the connection at
     /// this one.
-    pub(crate) fn abort(&mut self, cx: &Context, way: u32, network: &mut Network) {
+    pub(crate) fn abort(&mut self, now: Time, way: u32, network: &mut Network) {
         let stamp = self.stamp(way);
         let end = &mut self.ends[way as usize % 2];
-        if let Some(reset) = end.endpoint.abort(cx) {
+        if let Some(reset) = end.endpoint.abort(now) {
             let packet = Packet::from_segment(stamp, &reset, &mut network.pool);
-            network.send_seldom(cx.now, packet);
+            network.send_seldom(now, packet);
         }
     }
 
@@ -349,7 +345,9 @@ impl Prefetch<u32> for Connection {
     fn prefetch(&self, way: u32, step: Step) -> u32 {
         let end = &self.ends[usize::from(way.is_multiple_of(2))];
         let own = match step {
-            Step::First => u32::from(self.configs[0]) ^ u32::from(end.armed == MaybeTime::NONE),
+            Step::First => {
+                u32::from(self.label.generation) ^ u32::from(end.armed == MaybeTime::NONE)
+            }
             Step::Second | Step::Third => 0,
         };
         own ^ end.endpoint.prefetch((), step)
@@ -359,15 +357,15 @@ impl Prefetch<u32> for Connection {
 impl End {
     /// Handles a segment with SACK blocks, or a SYN.
     #[inline(never)]
-    fn handle_options(&mut self, cx: &Context, packet: Packet, network: &mut Network) {
+    fn handle_options(&mut self, now: Time, packet: Packet, network: &mut Network) {
         let segment = packet.into_segment(&mut network.pool);
-        self.endpoint.handle_segment(cx.config, cx.now, &segment);
+        self.endpoint.handle_segment(now, &segment);
     }
 
     #[inline(always)]
     fn send(
         endpoint: &mut Endpoint,
-        cx: &Context,
+        now: Time,
         stamp: Stamp,
         header: &Header,
         network: &mut Network,
@@ -377,26 +375,26 @@ impl End {
         if header.len == 0 && endpoint.has_sack_blocks() {
             packet.add_sack_blocks(endpoint.take_sack_blocks(), &mut network.pool);
         }
-        network.send(cx.now, packet);
+        network.send(now, packet);
     }
 
     /// Sends what is pending, and schedules an event for the next timer.
     #[inline(always)]
-    fn flush(&mut self, cx: &Context, stamp: Stamp, network: &mut Network) {
+    fn flush(&mut self, now: Time, stamp: Stamp, network: &mut Network) {
         let Self { endpoint, .. } = self;
         if endpoint.is_established() {
             if endpoint.is_silent() {
-                while let Some(header) = endpoint.poll_acknowledgement(cx) {
-                    Self::send(endpoint, cx, stamp, &header, network);
+                while let Some(header) = endpoint.poll_acknowledgement(now) {
+                    Self::send(endpoint, now, stamp, &header, network);
                 }
             } else {
-                while let Some(header) = endpoint.poll_established(cx) {
-                    Self::send(endpoint, cx, stamp, &header, network);
+                while let Some(header) = endpoint.poll_established(now) {
+                    Self::send(endpoint, now, stamp, &header, network);
                 }
             }
-        } else if let Some(segment) = endpoint.poll_transmit(cx.config, cx.now) {
+        } else if let Some(segment) = endpoint.poll_transmit(now) {
             let packet = Packet::from_segment(stamp, &segment, &mut network.pool);
-            network.send_seldom(cx.now, packet);
+            network.send_seldom(now, packet);
         }
         self.arm(stamp, network);
     }

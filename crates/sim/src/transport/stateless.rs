@@ -21,7 +21,7 @@
 mod segments;
 
 use narrows_apps::Message;
-use narrows_transport::tcp::{Adopted, Config, Context, Flags, Segment, Seq};
+use narrows_transport::tcp::{Adopted, Config, Flags, Segment, Seq};
 use narrows_units::{Span, Time};
 
 /// The server's end. Sequence numbers are named as in PROTOCOL.md.
@@ -133,13 +133,13 @@ impl Stateless {
 
     /// Handles a segment from the client. `whole` is the length of the next query with its prefix,
     /// if the server can be asked by a datagram.
-    pub(crate) fn handle(&mut self, cx: &Context, segment: &Segment, whole: Option<u32>) -> Told {
+    pub(crate) fn handle(&mut self, now: Time, segment: &Segment, whole: Option<u32>) -> Told {
         let flags = segment.flags;
         if flags.contains(Flags::SYN) {
             if flags.without(Flags::ECE).without(Flags::CWR).without(Flags::AE) == Flags::SYN {
                 self.syn = *segment;
                 self.note_stamp(segment);
-                self.send_syn_ack(cx);
+                self.send_syn_ack(now);
             }
             return Told::Nothing;
         }
@@ -155,10 +155,10 @@ impl Stateless {
         }
         let fin = flags.contains(Flags::FIN);
         if segment.len == 0 && !fin {
-            return self.handle_ack(cx, segment);
+            return self.handle_ack(now, segment);
         }
         match self.phase {
-            Phase::Fresh => self.handle_first_data(cx, segment, whole),
+            Phase::Fresh => self.handle_first_data(now, segment, whole),
             Phase::Over => {
                 // The client has reset its connection, so nothing is left of it.
                 self.out.push(Segment {
@@ -168,20 +168,20 @@ impl Stateless {
                 });
                 Told::Nothing
             }
-            Phase::Asked => self.handle_before_reply(cx, segment),
+            Phase::Asked => self.handle_before_reply(now, segment),
             Phase::Replied | Phase::Idle | Phase::Closing if segment.len == 0 => {
-                self.handle_fin(cx, segment);
+                self.handle_fin(now, segment);
                 Told::Nothing
             }
-            Phase::Replied | Phase::Idle | Phase::Closing => self.handle_after_reply(cx, segment),
+            Phase::Replied | Phase::Idle | Phase::Closing => self.handle_after_reply(now, segment),
         }
     }
 
     /// Sends the server's reply of `bytes` bytes, without prefix; `None`: it is truncated.
-    pub(crate) fn reply(&mut self, cx: &Context, bytes: Option<u32>) -> Answer {
+    pub(crate) fn reply(&mut self, now: Time, bytes: Option<u32>) -> Answer {
         if self.again && matches!(self.phase, Phase::Replied | Phase::Closing) {
             self.again = false;
-            let first = self.send_from(cx, self.acked);
+            let first = self.send_from(now, self.acked);
             if let (Some(segment), 1) = (first, self.out.len()) {
                 // A single segment is sent twice if it is all that is sent again.
                 self.out.push(segment);
@@ -202,8 +202,8 @@ impl Stateless {
         self.fin_on_reply = self.fin_noted;
         self.query_open = length > u32::from(self.payload());
         self.phase = if self.fin_noted { Phase::Closing } else { Phase::Replied };
-        self.idle_until = Some(cx.now + IDLE);
-        self.send_from(cx, self.server_seq);
+        self.idle_until = Some(now + IDLE);
+        self.send_from(now, self.server_seq);
         Answer::Sent
     }
 
@@ -218,14 +218,14 @@ impl Stateless {
     }
 
     /// Handles the end of the idle time, if it has come: sends our FIN, alone, after the reply.
-    pub(crate) fn handle_timeout(&mut self, cx: &Context) {
-        if self.idle_until.is_none_or(|until| until > cx.now) {
+    pub(crate) fn handle_timeout(&mut self, now: Time) {
+        if self.idle_until.is_none_or(|until| until > now) {
             return;
         }
         self.idle_until = None;
         if matches!(self.phase, Phase::Replied | Phase::Idle) {
             let ack = if self.phase == Phase::Replied { self.query_seq } else { self.client_next };
-            self.send(cx, self.end, ack, 0, Flags::FIN);
+            self.send(now, self.end, ack, 0, Flags::FIN);
             self.phase = Phase::Closing;
         }
     }
@@ -239,14 +239,14 @@ impl Stateless {
     }
 
     /// Handles the first data of a connection: the table "The first data" of PROTOCOL.md.
-    fn handle_first_data(&mut self, cx: &Context, segment: &Segment, whole: Option<u32>) -> Told {
+    fn handle_first_data(&mut self, now: Time, segment: &Segment, whole: Option<u32>) -> Told {
         if segment.seq != self.syn.seq + 1 || segment.ack != self.cookie + 1 {
             return Told::Nothing;
         }
         self.note_stamp(segment);
         if segment.len == 0 {
             self.client_next = segment.seq + 1;
-            self.send(cx, segment.ack, self.client_next, 0, Flags::FIN);
+            self.send(now, segment.ack, self.client_next, 0, Flags::FIN);
             self.phase = Phase::Over;
             return Told::Nothing;
         }
@@ -259,12 +259,12 @@ impl Stateless {
         self.server_seq = segment.ack;
         self.client_next = segment.end();
         self.fin_noted = segment.flags.contains(Flags::FIN);
-        self.asked_at = cx.now;
+        self.asked_at = now;
         Told::Ask
     }
 
     /// Handles data before the reply: the table "Data on an entry" in state QUERY.
-    fn handle_before_reply(&mut self, cx: &Context, segment: &Segment) -> Told {
+    fn handle_before_reply(&mut self, now: Time, segment: &Segment) -> Told {
         let fin = segment.flags.contains(Flags::FIN);
         if segment.len == 0 {
             if segment.seq == self.client_next && !self.fin_noted {
@@ -279,7 +279,7 @@ impl Stateless {
         }
         if segment.seq == self.query_seq {
             let same = segment.len == self.query_length;
-            if same && cx.now.since(self.asked_at) < PATIENCE {
+            if same && now.since(self.asked_at) < PATIENCE {
                 if fin && !self.fin_noted {
                     self.fin_noted = true;
                     self.client_next = self.client_next + 1;
@@ -298,7 +298,7 @@ impl Stateless {
 
     /// Handles data after the reply: the table "Data on an entry" in states REPLIED, IDLE and
     /// CLOSING.
-    fn handle_after_reply(&mut self, cx: &Context, segment: &Segment) -> Told {
+    fn handle_after_reply(&mut self, now: Time, segment: &Segment) -> Told {
         let fin = segment.flags.contains(Flags::FIN);
         let missing = in_order(self.server_seq, segment.ack, self.end) && segment.ack != self.end;
         let behind = self.client_next + u32::from(self.ahead);
@@ -311,16 +311,16 @@ impl Stateless {
                     self.again = true;
                     return Told::Ask;
                 }
-                self.send_one(cx, segment.ack);
+                self.send_one(now, segment.ack);
             } else if segment.ack == self.end && self.phase == Phase::Closing {
-                self.send_fin(cx);
+                self.send_fin(now);
             } else if segment.ack == self.end || segment.ack == self.end + 1 {
-                self.send(cx, segment.ack, self.client_next, 0, Flags(0));
+                self.send(now, segment.ack, self.client_next, 0, Flags(0));
                 if self.phase == Phase::Replied {
                     self.phase = Phase::Idle;
                 }
             } else if self.phase != Phase::Idle {
-                self.send_one(cx, self.server_seq);
+                self.send_one(now, self.server_seq);
             }
             return Told::Nothing;
         }
@@ -356,7 +356,7 @@ impl Stateless {
     }
 
     /// Handles a bare FIN after the query.
-    fn handle_fin(&mut self, cx: &Context, segment: &Segment) {
+    fn handle_fin(&mut self, now: Time, segment: &Segment) {
         self.note_stamp(segment);
         let at_next = segment.seq == self.client_next && !self.fin_noted;
         let again = self.fin_noted && segment.seq + 1 == self.client_next;
@@ -367,23 +367,23 @@ impl Stateless {
                 }
                 self.note_fin();
                 if segment.ack == self.end {
-                    self.send(cx, segment.ack, self.client_next, 0, Flags::FIN);
+                    self.send(now, segment.ack, self.client_next, 0, Flags::FIN);
                 } else {
-                    self.send(cx, segment.ack, self.client_next, 0, Flags(0));
+                    self.send(now, segment.ack, self.client_next, 0, Flags(0));
                     self.phase = Phase::Over;
                 }
             }
             Phase::Replied | Phase::Idle if at_next && segment.ack == self.end => {
                 self.note_fin();
                 self.query_open = false;
-                self.send(cx, segment.ack, self.client_next, 0, Flags::FIN);
+                self.send(now, segment.ack, self.client_next, 0, Flags::FIN);
                 self.phase = Phase::Closing;
             }
             Phase::Replied if at_next && in_order(self.server_seq, segment.ack, self.end) => {
                 // A client that lacks the reply should go on asking for it.
                 self.note_fin();
                 self.query_open = true;
-                self.send(cx, self.end, self.query_seq, 0, Flags::FIN);
+                self.send(now, self.end, self.query_seq, 0, Flags::FIN);
                 self.phase = Phase::Closing;
             }
             _ => {}
@@ -391,7 +391,7 @@ impl Stateless {
     }
 
     /// Handles a segment that only acknowledges: the table "Acknowledgements".
-    fn handle_ack(&mut self, cx: &Context, segment: &Segment) -> Told {
+    fn handle_ack(&mut self, now: Time, segment: &Segment) -> Told {
         let (seq, ack) = (segment.seq, segment.ack);
         let behind = self.client_next + u32::from(self.ahead);
         let counts = self.has_reply()
@@ -402,7 +402,7 @@ impl Stateless {
         }
         self.note_stamp(segment);
         if ack.before(self.end) || (ack == self.end && self.phase == Phase::Closing) {
-            self.count_repeat(cx, ack);
+            self.count_repeat(now, ack);
         }
         if ack == self.end && self.ahead > 0 && seq == behind && self.phase != Phase::Closing {
             let flags = segment.flags.with(Flags::PSH);
@@ -415,12 +415,12 @@ impl Stateless {
         }
         if ack == self.end && self.phase == Phase::Replied {
             self.phase = Phase::Idle;
-            self.idle_until = Some(cx.now + IDLE);
+            self.idle_until = Some(now + IDLE);
         }
         let whole = if self.phase == Phase::Closing { self.end + 1 } else { self.end };
         if self.query_open && ack == whole {
             self.query_open = false;
-            self.send(cx, ack, self.client_next, 0, Flags(0));
+            self.send(now, ack, self.client_next, 0, Flags(0));
             return Told::Nothing;
         }
         if self.phase == Phase::Closing && ack == self.end + 1 && self.fin_noted {
@@ -431,12 +431,12 @@ impl Stateless {
 
     /// Counts an acknowledgement that repeats an earlier one. The third repeat sends again what
     /// follows the acknowledged position. After such a repair, each new position does so.
-    fn count_repeat(&mut self, cx: &Context, ack: Seq) {
+    fn count_repeat(&mut self, now: Time, ack: Seq) {
         if ack.after(self.acked) {
             self.acked = ack;
             if self.repeats >= REPAIRING {
                 self.repeats = REPAIRING;
-                self.send_one(cx, ack);
+                self.send_one(now, ack);
             } else {
                 self.repeats = 0;
             }
@@ -444,7 +444,7 @@ impl Stateless {
             self.repeats += 1;
             if self.repeats == 3 {
                 self.repeats = REPAIRING;
-                self.send_one(cx, ack);
+                self.send_one(now, ack);
             }
         }
     }

@@ -10,28 +10,20 @@ use super::{Config, TimerRounding};
 
 /// The settings and the time, which every step of the state machine needs.
 #[derive(Clone, Copy)]
-pub struct Context<'a> {
+pub(super) struct Context<'a> {
     /// The settings of the endpoint.
-    pub config: &'a Config,
+    pub(super) config: &'a Config,
     /// The time.
-    pub now: Time,
+    pub(super) now: Time,
     /// `tcp_mstamp`: microseconds since the start, modulo 2^32; compare differences only.
-    pub us: u32,
-    /// Microseconds per jiffy.
-    tick_us: u32,
+    pub(super) us: u32,
 }
 
 impl<'a> Context<'a> {
     /// Creates the context of a step at `now`.
     #[inline]
-    pub fn new(config: &'a Config, now: Time) -> Self {
-        Self::with_tick(config, tick_us(config), now)
-    }
-
-    /// Creates what [`new`](Self::new) creates, from a known [`tick_us`].
-    #[inline]
-    pub fn with_tick(config: &'a Config, tick_us: u32, now: Time) -> Self {
-        Self { config, now, us: (now.as_ps() / PS_PER_US) as u32, tick_us }
+    pub(super) fn new(config: &'a Config, now: Time) -> Self {
+        Self { config, now, us: (now.as_ps() / PS_PER_US) as u32 }
     }
 
     /// Returns the context of a past moment, of which only the microseconds are known.
@@ -41,13 +33,13 @@ impl<'a> Context<'a> {
 
     /// Returns the microseconds per jiffy.
     #[inline]
-    pub fn tick_us(&self) -> u32 {
-        self.tick_us
+    pub(super) fn tick_us(&self) -> u32 {
+        (self.config.timer_granularity.as_us() as u32).max(1)
     }
 
     /// Returns the current jiffy.
     #[inline]
-    pub fn jiffies(&self) -> u32 {
+    pub(super) fn jiffies(&self) -> u32 {
         ((self.now.as_ps() / PS_PER_US) / u64::from(self.tick_us())) as u32
     }
 
@@ -79,10 +71,10 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Returns the value of the timestamps option: milliseconds, never 0 (RFC 7323, 5.4).
+    /// Returns the value of the timestamps option.
     #[inline]
-    pub fn timestamp(&self) -> u32 {
-        ((self.now.as_ps() / PS_PER_MS) as u32).wrapping_add(1)
+    pub(super) fn timestamp(&self) -> u32 {
+        timestamp(self.now)
     }
 
     /// Returns the value that the timestamps option had `us` microseconds ago.
@@ -97,7 +89,7 @@ impl<'a> Context<'a> {
     /// rounds up to a multiple of 8, from 504 on to a multiple of 64, and so forth. Timers that
     /// fire at the same jiffy take turns within 5 us (`turn`).
     #[inline]
-    pub fn deadline(&self, jiffies: u32) -> Time {
+    pub(super) fn deadline(&self, jiffies: u32) -> Time {
         let tick = u64::from(self.tick_us());
         let expires = || (self.now.as_ps() / PS_PER_US) / tick + u64::from(jiffies);
         let at_jiffy = |jiffy: u64| Time::ZERO + Span::from_us(jiffy * tick);
@@ -130,10 +122,10 @@ fn turn(level: u32, wait: Span) -> Span {
     Span::from_ps(later_levels * LEVEL + (wait.as_ps() >> (20 + 3 * level)).min(LEVEL - 1))
 }
 
-/// Returns the microseconds per jiffy.
+/// Returns the value of the timestamps option at `now`: milliseconds, never 0 (RFC 7323, 5.4).
 #[inline]
-pub fn tick_us(config: &Config) -> u32 {
-    (config.timer_granularity.as_us() as u32).max(1)
+pub fn timestamp(now: Time) -> u32 {
+    ((now.as_ps() / PS_PER_MS) as u32).wrapping_add(1)
 }
 
 const PS_PER_US: u64 = 1_000_000;
@@ -255,7 +247,8 @@ mod tests {
         for (jiffies, bounded) in [(249, 249), (250, 250), (251, 250), (5000, 250)] {
             assert_eq!(cx.bounded_timeout(jiffies), bounded);
         }
-        assert_eq!(tick_us(&Config { timer_granularity: Span::ZERO, ..config.clone() }), 1);
+        let without_tick = Config { timer_granularity: Span::ZERO, ..config.clone() };
+        assert_eq!(Context::new(&without_tick, Time::ZERO).tick_us(), 1);
         assert_eq!(Context::of_past(&config, 77).us, 77);
         let day = Span::from_secs(86_400);
         assert!(cx.span_to_jiffies(day) > 1_000_000, "as long as 32 bits count");

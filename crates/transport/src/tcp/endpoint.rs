@@ -7,10 +7,13 @@
 //! The handshake and Fast Open are in `endpoint/handshake.rs`, ECN on SYN and SYN-ACK in
 //! `handshake_ecn.rs`, connections without a handshake of this end in
 //! `endpoint/without_handshake.rs`, and segments after the handshake in `endpoint/established.rs`.
+//! They know the state of an end, but not its settings, which they get with the time.
 
 mod established;
 mod handshake;
 mod without_handshake;
+
+use alloc::sync::Arc;
 
 use narrows_units::{MaybeTime, Span, Time};
 
@@ -29,11 +32,18 @@ use crate::prefetch::{Prefetch, Step};
 /// Events go in with [`connect`](Self::connect), [`write`](Self::write), [`close`](Self::close),
 /// [`handle_segment`](Self::handle_segment) and [`handle_timeout`](Self::handle_timeout). After
 /// each of them, call [`poll_transmit`](Self::poll_transmit) at the same time until it returns
-/// `None`. Then call [`next_timeout`](Self::next_timeout), because sending arms timers. Pass the
-/// same [`Config`] to every call.
+/// `None`. Then call [`next_timeout`](Self::next_timeout), because sending arms timers.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Endpoint {
+    config: Arc<Config>,
+    state: State,
+}
+
+/// The state of an end.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub(super) struct State {
     pub(super) phase: Phase,
     /// Whether the SYN or SYN-ACK has to be sent.
     pub(super) syn_due: bool,
@@ -83,6 +93,8 @@ enum FastOpen {
     Taken,
     /// Its SYN-ACK gives a cookie.
     Gives,
+    /// It takes no notice of what a SYN asks or shows.
+    Ignores,
 }
 
 /// What an end does when the other end has closed.
@@ -95,19 +107,20 @@ enum Closing {
 }
 
 impl Endpoint {
-    /// Creates the end that will open the connection, with its initial sequence number.
-    pub fn client(config: &Config, isn: Seq) -> Self {
-        Self::new(config, isn, Phase::Closed)
+    /// Creates the end that will open the connection, with its initial sequence number. Endpoints
+    /// can share their settings: pass an [`Arc`].
+    pub fn client(config: impl Into<Arc<Config>>, isn: Seq) -> Self {
+        Self::new(config.into(), isn, Phase::Closed)
     }
 
     /// Creates the end that waits for a SYN, with its initial sequence number.
-    pub fn server(config: &Config, isn: Seq) -> Self {
-        Self::new(config, isn, Phase::Listen)
+    pub fn server(config: impl Into<Arc<Config>>, isn: Seq) -> Self {
+        Self::new(config.into(), isn, Phase::Listen)
     }
 
-    fn new(config: &Config, isn: Seq, phase: Phase) -> Self {
+    fn new(config: Arc<Config>, isn: Seq, phase: Phase) -> Self {
         let isn = if config.skip_handshake { Seq(0) } else { isn };
-        let mut endpoint = Self {
+        let state = State {
             phase,
             syn_due: false,
             syn_retries: 0,
@@ -119,33 +132,48 @@ impl Endpoint {
             syn_sent_us: 0,
             marks_received: 0,
             segments_sent: 0,
-            receiver: Receiver::new(config),
-            sender: Half::new(config, isn + 1),
+            receiver: Receiver::new(&config),
+            sender: Half::new(&config, isn + 1),
         };
-        if config.skip_handshake && phase == Phase::Listen {
-            endpoint.skip_handshake(&Context::new(config, Time::ZERO));
+        let mut endpoint = Self { config, state };
+        if endpoint.config.skip_handshake && phase == Phase::Listen {
+            let (state, cx) = endpoint.at(Time::ZERO);
+            state.skip_handshake(&cx);
         }
         endpoint
     }
 
+    /// Returns the state, and what a step of it at `now` needs.
+    #[inline(always)]
+    fn at(&mut self, now: Time) -> (&mut State, Context<'_>) {
+        (&mut self.state, Context::new(&self.config, now))
+    }
+
+    /// Returns the settings.
+    #[inline]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     /// Handles a router's message that the segment at `seq` was longer than a link's `mtu`
     /// (`tcp_v4_err`, `tcp_v4_mtu_reduced`).
-    pub fn handle_too_big(&mut self, cx: &Context, seq: Seq, mtu: u16) {
-        let mss = payload(mtu - IP_TCP_HEADERS, self.receiver.timestamps);
-        self.sender.handle_too_big(cx, seq, mss);
+    pub fn handle_too_big(&mut self, now: Time, seq: Seq, mtu: u16) {
+        let (state, cx) = self.at(now);
+        let mss = payload(mtu - IP_TCP_HEADERS, state.receiver.timestamps);
+        state.sender.handle_too_big(&cx, seq, mss);
     }
 
     /// Opens the connection: [`poll_transmit`](Self::poll_transmit) will return the SYN.
-    pub fn connect(&mut self, config: &Config, now: Time) {
-        if self.phase != Phase::Closed {
+    pub fn connect(&mut self, now: Time) {
+        let (state, cx) = self.at(now);
+        if state.phase != Phase::Closed {
             return;
         }
-        let cx = Context::new(config, now);
-        if config.skip_handshake {
-            self.skip_handshake(&cx);
+        if cx.config.skip_handshake {
+            state.skip_handshake(&cx);
         } else {
-            self.phase = Phase::SynSent;
-            self.send_syn(&cx);
+            state.phase = Phase::SynSent;
+            state.send_syn(&cx);
         }
     }
 
@@ -153,89 +181,96 @@ impl Endpoint {
     /// shows the one that this host has (`cookie`) and carries what is [written](Self::write)
     /// before it leaves.
     pub fn use_fast_open(&mut self, cookie: bool) {
-        if self.phase == Phase::Closed {
-            self.fast_open = if cookie { FastOpen::Shows } else { FastOpen::Asks };
+        if self.state.phase == Phase::Closed {
+            self.state.fast_open = if cookie { FastOpen::Shows } else { FastOpen::Asks };
         }
+    }
+
+    /// Lets the end that waits for a SYN ignore Fast Open, whatever its settings.
+    pub fn ignore_fast_open(&mut self) {
+        self.state.fast_open = FastOpen::Ignores;
     }
 
     /// Returns whether its first SYN shows a Fast Open cookie, and so carries data.
     pub fn shows_cookie(&self) -> bool {
-        self.fast_open == FastOpen::Shows
+        self.state.fast_open == FastOpen::Shows
     }
 
     /// Returns whether the other end accepted the data in the SYN.
     pub fn syn_data_taken(&self) -> bool {
-        self.fast_open == FastOpen::Taken
+        self.state.fast_open == FastOpen::Taken
     }
 
     /// Returns whether the other end gave a Fast Open cookie. Returns true only once.
     pub fn take_cookie(&mut self) -> bool {
-        core::mem::take(&mut self.cookie_given)
+        core::mem::take(&mut self.state.cookie_given)
     }
 
     /// Writes `bytes` bytes from the application.
-    pub fn write(&mut self, config: &Config, now: Time, bytes: u64) {
-        self.sender.write(&Context::new(config, now), bytes);
+    pub fn write(&mut self, now: Time, bytes: u64) {
+        let (state, cx) = self.at(now);
+        state.sender.write(&cx, bytes);
     }
 
     /// Lets the application write without end.
-    pub fn write_forever(&mut self, config: &Config, now: Time) {
-        self.sender.write(&Context::new(config, now), u64::MAX);
+    pub fn write_forever(&mut self, now: Time) {
+        self.write(now, u64::MAX);
     }
 
     /// Ends the data of [`write_forever`](Self::write_forever): what has not been sent by now is
     /// not written.
     pub fn end_forever(&mut self) {
-        self.sender.end_forever();
+        self.state.sender.end_forever();
     }
 
     /// Notes that the application has written its last byte; a FIN follows it.
-    pub fn close(&mut self, config: &Config, now: Time) {
-        let _ = now;
-        self.sender.close(config);
+    pub fn close(&mut self) {
+        self.state.sender.close(&self.config);
     }
 
     /// Handles a segment that has arrived.
     #[inline]
-    pub fn handle_segment(&mut self, config: &Config, now: Time, segment: &Segment) {
-        let cx = Context::new(config, now);
-        if self.phase == Phase::Established {
-            self.handle_established(&cx, &segment.header(), segment.sack.as_slice());
+    pub fn handle_segment(&mut self, now: Time, segment: &Segment) {
+        let (state, cx) = self.at(now);
+        if state.phase == Phase::Established {
+            state.handle_established(&cx, &segment.header(), segment.sack.as_slice());
         } else {
-            self.handle_handshake(&cx, segment);
+            state.handle_handshake(&cx, segment);
         }
     }
 
     /// Handles a segment as [`handle_segment`](Self::handle_segment) does. The segment must not be
     /// a SYN, and must have no SACK blocks.
     #[inline(always)]
-    pub fn handle_plain(&mut self, cx: &Context, header: &Header) {
-        if !self.take_predicted(cx, header) {
-            self.handle_unpredicted(cx, header);
+    pub fn handle_plain(&mut self, now: Time, header: &Header) {
+        let (state, cx) = self.at(now);
+        if !state.take_predicted(&cx, header) {
+            state.handle_unpredicted(&cx, header);
         }
     }
 
     /// Handles a deadline: fires every timer that is due.
-    pub fn handle_timeout(&mut self, config: &Config, now: Time) {
-        let cx = Context::new(config, now);
-        if self.phase != Phase::Established {
-            self.handle_syn_timeout(&cx);
+    pub fn handle_timeout(&mut self, now: Time) {
+        let (state, cx) = self.at(now);
+        if state.phase != Phase::Established {
+            state.handle_syn_timeout(&cx);
             return;
         }
-        self.receiver.handle_timeout(&cx, self.sender.rto());
-        self.sender.handle_timeout(&cx);
+        state.receiver.handle_timeout(&cx, state.sender.rto());
+        state.sender.handle_timeout(&cx);
     }
 
     /// Returns the next segment to be sent, if any.
     #[inline(never)]
-    pub fn poll_transmit(&mut self, config: &Config, now: Time) -> Option<Segment> {
+    pub fn poll_transmit(&mut self, now: Time) -> Option<Segment> {
         if !self.is_established() {
-            let syn = self.poll_syn(&Context::new(config, now));
-            if syn.is_some() || self.phase != Phase::FastOpened {
+            let (state, cx) = self.at(now);
+            let syn = state.poll_syn(&cx);
+            if syn.is_some() || state.phase != Phase::FastOpened {
                 return syn;
             }
         }
-        let mut segment = Segment::from(self.poll_established(&Context::new(config, now))?);
+        let mut segment = Segment::from(self.poll_established(now)?);
         // Data segments are full, so SACK blocks do not fit there.
         if segment.len == 0 && self.has_sack_blocks() {
             segment.sack = self.take_sack_blocks();
@@ -246,212 +281,218 @@ impl Endpoint {
     /// Returns the next segment as [`poll_transmit`](Self::poll_transmit) does, but without the
     /// SACK blocks, and only after the handshake.
     #[inline(always)]
-    pub fn poll_established(&mut self, cx: &Context) -> Option<Header> {
-        let outgoing = self.next_outgoing(cx)?;
-        Some(self.header(cx, outgoing))
+    pub fn poll_established(&mut self, now: Time) -> Option<Header> {
+        let (state, cx) = self.at(now);
+        let outgoing = state.next_outgoing(&cx)?;
+        Some(state.header(&cx, outgoing))
     }
 
     /// Returns whether this end sends only acknowledgements.
     #[inline]
     pub fn is_silent(&self) -> bool {
-        self.sender.is_silent()
+        self.state.sender.is_silent()
     }
 
     /// Returns the next segment as [`poll_established`](Self::poll_established) does, for a silent
     /// end.
     #[inline(always)]
-    pub fn poll_acknowledgement(&mut self, cx: &Context) -> Option<Header> {
-        let owed = self.receiver.decide(cx, self.sender.srtt_us()) == Decision::Send;
+    pub fn poll_acknowledgement(&mut self, now: Time) -> Option<Header> {
+        let (state, cx) = self.at(now);
+        let owed = state.receiver.decide(&cx, state.sender.srtt_us()) == Decision::Send;
         owed.then(|| {
-            let seq = self.sender.snd_nxt();
-            self.header(cx, Outgoing { seq, len: 0, flags: Flags(0), ect: false })
+            let seq = state.sender.snd_nxt();
+            state.header(&cx, Outgoing { seq, len: 0, flags: Flags(0), ect: false })
         })
     }
 
     /// Returns whether an acknowledgement without data has to carry SACK blocks.
     #[inline]
     pub fn has_sack_blocks(&self) -> bool {
-        self.receiver.has_sack_blocks()
+        self.state.receiver.has_sack_blocks()
     }
 
     /// Returns the SACK blocks of the acknowledgement that was just polled.
     #[cold]
     pub fn take_sack_blocks(&mut self) -> SackBlocks {
-        self.receiver.take_sack_blocks()
+        self.state.receiver.take_sack_blocks()
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) has to be called, or `None` if it need
     /// not be.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
-        self.sender.deadline().min(self.receiver.deadline()).get()
+        self.state.sender.deadline().min(self.state.receiver.deadline()).get()
     }
 
     /// Returns the payload bytes that the other end has acknowledged.
     #[inline]
     pub fn bytes_acked(&self) -> u64 {
-        self.sender.bytes_acked()
+        self.state.sender.bytes_acked()
     }
 
     /// Returns the payload bytes that arrived in order.
     #[inline]
     pub fn bytes_received(&self) -> u64 {
-        self.receiver.bytes_received
+        self.state.receiver.bytes_received
     }
 
     /// Returns whether the handshake is complete. Stays true afterwards.
     #[inline]
     pub fn is_established(&self) -> bool {
-        self.phase == Phase::Established
+        self.state.phase == Phase::Established
     }
 
     /// Returns whether the application may read and write: the handshake is complete, or data came
     /// with the SYN.
     pub fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Established | Phase::FastOpened)
+        matches!(self.state.phase, Phase::Established | Phase::FastOpened)
     }
 
     /// Returns whether both directions are closed and acknowledged, or the connection was given up.
     pub fn is_closed(&self) -> bool {
-        self.sender.is_failed()
-            || (self.sender.is_fin_acked() && (self.receiver.fin_received || self.skipped()))
+        self.state.sender.is_failed()
+            || (self.state.sender.is_fin_acked()
+                && (self.state.receiver.fin_received || self.state.skipped()))
     }
 
     /// Returns whether the other end has closed its direction.
     pub fn is_peer_closed(&self) -> bool {
-        self.receiver.fin_received
+        self.state.receiver.fin_received
     }
 
     /// Returns whether the connection was given up: too many timeouts, or a reset.
     pub fn is_failed(&self) -> bool {
-        self.sender.is_failed()
+        self.state.sender.is_failed()
     }
 
     /// Returns why the connection was given up, or `None` if it was not.
     pub fn failure(&self) -> Option<Closed> {
-        self.reset.or_else(|| self.is_failed().then_some(Closed::TimedOut))
+        self.state.reset.or_else(|| self.is_failed().then_some(Closed::TimedOut))
     }
 
     /// Returns whether it still waits for a SYN.
     pub fn is_listening(&self) -> bool {
-        self.phase == Phase::Listen
+        self.state.phase == Phase::Listen
     }
 
     /// Drops the SYN-ACK's timer, because the SYN was answered with a cookie: nothing remembers to
     /// repeat the answer.
     pub fn forget_handshake(&mut self) {
-        self.sender.repeat_syn_at(MaybeTime::NONE);
+        self.state.sender.repeat_syn_at(MaybeTime::NONE);
     }
 
     /// Lets the application decide when this end closes, even after the other end has.
     pub fn keep_open(&mut self) {
-        self.closing = Closing::ByApplication;
+        self.state.closing = Closing::ByApplication;
     }
 
     /// Returns the window that it last offered, in bytes.
     pub fn offered_window(&self) -> u32 {
-        self.receiver.window()
+        self.state.receiver.window()
     }
 
     /// Returns the largest window that it could offer, in bytes.
     pub fn largest_window(&self) -> u32 {
-        u32::from(u16::MAX) << self.receiver.scale()
+        u32::from(u16::MAX) << self.state.receiver.scale()
     }
 
     /// Returns the sequence number of the next byte that its application writes (`write_seq`).
     pub fn write_seq(&self) -> Seq {
-        self.sender.write_seq()
+        self.state.sender.write_seq()
     }
 
     /// Returns the window scale that its SYN-ACK offers.
     pub fn window_scale(&self) -> u8 {
-        self.receiver.scale()
+        self.state.receiver.scale()
     }
 
     /// Gives the connection up at once (RFC 9293, 3.10.5). Returns the segment that tells the other
     /// end, if that may know of the connection.
-    pub fn abort(&mut self, cx: &Context) -> Option<Segment> {
-        let known = !matches!(self.phase, Phase::Closed | Phase::Listen) && !self.is_failed();
+    pub fn abort(&mut self, now: Time) -> Option<Segment> {
+        let known = !matches!(self.state.phase, Phase::Closed | Phase::Listen) && !self.is_failed();
+        let (state, cx) = self.at(now);
         let outgoing =
-            Outgoing { seq: self.sender.snd_nxt(), len: 0, flags: Flags::RST, ect: false };
-        let reset = known.then(|| Segment::from(self.header(cx, outgoing)));
-        self.sender.fail(cx);
+            Outgoing { seq: state.sender.snd_nxt(), len: 0, flags: Flags::RST, ect: false };
+        let reset = known.then(|| Segment::from(state.header(&cx, outgoing)));
+        state.sender.fail(&cx);
         reset
     }
 
     /// Returns whether everything written is acknowledged, including the FIN.
     pub fn all_acked(&self) -> bool {
-        self.sender.is_done()
+        self.state.sender.is_done()
     }
 
     /// Returns the counters.
     pub fn counters(&self) -> Counters {
         let mut counters = Counters {
-            segments_sent: self.segments_sent,
-            marks_received: u64::from(self.marks_received),
+            segments_sent: self.state.segments_sent,
+            marks_received: u64::from(self.state.marks_received),
             ..Counters::default()
         };
-        self.sender.count(&mut counters);
+        self.state.sender.count(&mut counters);
         counters
     }
 
     /// Returns how long this end had something to send or to be acknowledged after the handshake,
     /// up to `now` (`tcpi_busy_time`).
     pub fn busy(&self, now: Time) -> Span {
-        self.sender.busy(now)
+        self.state.sender.busy(now)
     }
 
     /// Returns for how much of this time nothing but the other end's window held it back
     /// (`tcpi_rwnd_limited`).
     pub fn rwnd_limited(&self, now: Time) -> Span {
-        self.sender.rwnd_limited(now)
+        self.state.sender.rwnd_limited(now)
     }
 
     /// Returns the smoothed round-trip time, or `None` before the first sample.
     pub fn srtt(&self) -> Option<Span> {
-        self.sender.srtt_us().map(|us| Span::from_us(u64::from(us)))
+        self.state.sender.srtt_us().map(|us| Span::from_us(u64::from(us)))
     }
 
     /// Returns the shortest round-trip time, or `None` before the first sample.
     pub fn min_rtt(&self) -> Option<Span> {
-        self.sender.min_rtt_us().map(|us| Span::from_us(u64::from(us)))
+        self.state.sender.min_rtt_us().map(|us| Span::from_us(u64::from(us)))
     }
 
     /// Returns the congestion window in segments.
     #[inline]
     pub fn cwnd(&self) -> u32 {
-        self.sender.cwnd()
+        self.state.sender.window(&self.config).cwnd
     }
 
     /// Returns the slow-start threshold in segments, or `None` if it is unbounded.
     pub fn ssthresh(&self) -> Option<u32> {
-        let ssthresh = self.sender.ssthresh();
+        let ssthresh = self.state.sender.window(&self.config).ssthresh;
         (ssthresh < super::congestion::INFINITE_SSTHRESH).then_some(ssthresh)
     }
 
     /// Returns whether both ends agreed on ECN.
     pub fn ecn_negotiated(&self) -> bool {
-        self.phase == Phase::Established && self.receiver.ecn
+        self.state.phase == Phase::Established && self.state.receiver.ecn
     }
 
     /// Frees the memory for segments in flight, if there are none. Useful when the application
     /// falls silent.
     pub fn release_memory(&mut self) {
-        self.sender.release_memory();
+        self.state.sender.release_memory();
     }
 
     /// Returns the heap bytes used for segments in flight and for data out of order.
     pub fn heap_bytes(&self) -> usize {
-        self.sender.heap_bytes() + self.receiver.heap_bytes()
+        self.state.sender.heap_bytes() + self.state.receiver.heap_bytes()
     }
 
     /// Panics if the state contradicts itself. For tests.
     pub fn check_invariants(&self) {
-        if self.phase == Phase::Established {
-            self.sender.check_invariants();
+        if self.state.phase == Phase::Established {
+            self.state.sender.check_invariants();
         }
     }
+}
 
+impl State {
     #[cold]
     fn fail_by(&mut self, cx: &Context, why: Closed) {
         self.reset = Some(why);
@@ -472,9 +513,9 @@ impl Prefetch for Endpoint {
     #[inline(always)]
     fn prefetch(&self, (): (), step: Step) -> u32 {
         let own = match step {
-            Step::First => self.segments_sent as u32 ^ self.receiver.prefetch((), step),
+            Step::First => self.state.segments_sent as u32 ^ self.state.receiver.prefetch((), step),
             Step::Second | Step::Third => 0,
         };
-        own ^ self.sender.prefetch((), step)
+        own ^ self.state.sender.prefetch((), step)
     }
 }

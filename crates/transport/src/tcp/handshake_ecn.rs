@@ -29,7 +29,7 @@
 use narrows_units::Ecn;
 
 use super::clock::Context;
-use super::endpoint::{Endpoint, Phase};
+use super::endpoint::{Phase, State};
 use super::segment::Header;
 use super::sender::Outgoing;
 use super::{Config, EcnControl, Flags, Segment};
@@ -48,7 +48,7 @@ pub(super) enum HandshakeEcn {
     Refused,
 }
 
-impl Endpoint {
+impl State {
     /// Returns the flags and the IP header's ECN field of a SYN or SYN-ACK.
     pub(super) fn syn_ecn(&self, config: &Config) -> (Flags, Ecn) {
         let first = self.syn_retries == 0;

@@ -16,7 +16,7 @@ mod segment;
 mod sender;
 mod seq;
 
-pub use clock::{Context, tick_us};
+pub use clock::timestamp;
 pub use config::{
     AckPolicy, Config, Congestion, EcnControl, EcnResponse, Recovery, Reduction, RestartAfterIdle,
     TimerRounding,

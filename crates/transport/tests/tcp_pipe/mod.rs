@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use narrows_transport::tcp::{Config, Endpoint, Segment, Seq};
 use narrows_units::{Ecn, Span, Time};
@@ -50,7 +51,6 @@ impl Path {
 
 /// A client that sends, a server that receives.
 pub struct Pipe {
-    pub config: Config,
     pub ends: [Endpoint; 2],
     pub now: Time,
     path: Path,
@@ -63,10 +63,12 @@ pub struct Pipe {
 
 impl Pipe {
     pub fn new(config: &Config, path: Path, seed: u64) -> Self {
-        let ends =
-            [Endpoint::client(config, Seq(u32::MAX - 5000)), Endpoint::server(config, Seq(77))];
+        let config = Arc::new(config.clone());
+        let ends = [
+            Endpoint::client(Arc::clone(&config), Seq(u32::MAX - 5000)),
+            Endpoint::server(config, Seq(77)),
+        ];
         let mut pipe = Self {
-            config: config.clone(),
             ends,
             now: Time::ZERO,
             path,
@@ -75,18 +77,18 @@ impl Pipe {
             segments: Vec::new(),
             digest: 0,
         };
-        pipe.ends[0].connect(config, Time::ZERO);
+        pipe.ends[0].connect(Time::ZERO);
         pipe.flush(0);
         pipe
     }
 
     pub fn write(&mut self, bytes: u64) {
-        self.ends[0].write(&self.config, self.now, bytes);
+        self.ends[0].write(self.now, bytes);
         self.flush(0);
     }
 
     pub fn close(&mut self) {
-        self.ends[0].close(&self.config, self.now);
+        self.ends[0].close();
         self.flush(0);
     }
 
@@ -106,11 +108,11 @@ impl Pipe {
             if arrival == next {
                 let Some(Reverse((_, id, end))) = self.queue.pop() else { return };
                 let segment = self.segments[id as usize];
-                self.ends[end].handle_segment(&self.config, next, &segment);
+                self.ends[end].handle_segment(next, &segment);
                 self.flush(end);
             } else {
                 let end = usize::from(timers[0] != next);
-                self.ends[end].handle_timeout(&self.config, next);
+                self.ends[end].handle_timeout(next);
                 self.flush(end);
             }
             look(next, &self.ends[0]);
@@ -118,7 +120,7 @@ impl Pipe {
     }
 
     fn flush(&mut self, end: usize) {
-        while let Some(mut segment) = self.ends[end].poll_transmit(&self.config, self.now) {
+        while let Some(mut segment) = self.ends[end].poll_transmit(self.now) {
             let digest = format!("{:?} {segment:?}", self.now);
             for byte in digest.bytes() {
                 self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);

@@ -22,7 +22,7 @@ type Sent = (u64, Option<u32>, u16);
 
 /// Replays one connection. Returns what the kernel sent, and what this sender does.
 fn replay(config: &Config, lines: &[&str]) -> (Vec<Sent>, Vec<Sent>) {
-    let mut end = Endpoint::server(config, Seq(0));
+    let mut end = Endpoint::server(config.clone(), Seq(0));
     let (mut expected, mut sent) = (Vec::new(), Vec::new());
     let mut written = false;
     for line in lines {
@@ -35,21 +35,21 @@ fn replay(config: &Config, lines: &[&str]) -> (Vec<Sent>, Vec<Sent>) {
             continue;
         }
         while let Some(due) = end.next_timeout().filter(|&due| due < at(us)) {
-            end.handle_timeout(config, due);
-            drain(&mut end, config, due, &mut sent);
+            end.handle_timeout(due);
+            drain(&mut end, due, &mut sent);
         }
-        end.handle_segment(config, at(us), &segment(config, &fields));
+        end.handle_segment(at(us), &segment(config, &fields));
         if end.is_established() && !written {
             written = true;
-            end.write_forever(config, at(us));
+            end.write_forever(at(us));
         }
-        drain(&mut end, config, at(us), &mut sent);
+        drain(&mut end, at(us), &mut sent);
     }
     (expected, sent)
 }
 
-fn drain(end: &mut Endpoint, config: &Config, now: Time, sent: &mut Vec<Sent>) {
-    while let Some(segment) = end.poll_transmit(config, now) {
+fn drain(end: &mut Endpoint, now: Time, sent: &mut Vec<Sent>) {
+    while let Some(segment) = end.poll_transmit(now) {
         let seq = (segment.len > 0).then_some(segment.seq.0);
         sent.push((now.as_ps() / 1_000_000, seq, segment.len));
     }

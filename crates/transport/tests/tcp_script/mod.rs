@@ -17,7 +17,6 @@ pub const MSS: u32 = 1448;
 
 /// An endpoint, the clock, and the segments that it has sent and nobody has looked at.
 pub struct Script {
-    pub config: Config,
     pub endpoint: Endpoint,
     pub now: Time,
     sent: Vec<(Time, Segment)>,
@@ -41,22 +40,15 @@ pub fn ms(ms: f64) -> Time {
 
 impl Script {
     pub fn client(config: &Config) -> Self {
-        Self::new(config, Endpoint::client(config, Seq(0)))
+        Self::new(Endpoint::client(config.clone(), Seq(0)))
     }
 
     pub fn server(config: &Config) -> Self {
-        Self::new(config, Endpoint::server(config, Seq(0)))
+        Self::new(Endpoint::server(config.clone(), Seq(0)))
     }
 
-    fn new(config: &Config, endpoint: Endpoint) -> Self {
-        Self {
-            config: config.clone(),
-            endpoint,
-            now: Time::ZERO,
-            sent: Vec::new(),
-            echo: None,
-            last_stamp: 0,
-        }
+    fn new(endpoint: Endpoint) -> Self {
+        Self { endpoint, now: Time::ZERO, sent: Vec::new(), echo: None, last_stamp: 0 }
     }
 
     /// A client whose handshake took `rtt_ms`; the clock stands at its end.
@@ -79,22 +71,22 @@ impl Script {
     }
 
     pub fn connect(&mut self) -> &mut Self {
-        self.endpoint.connect(&self.config, self.now);
+        self.endpoint.connect(self.now);
         self.drain()
     }
 
     pub fn write(&mut self, bytes: u64) -> &mut Self {
-        self.endpoint.write(&self.config, self.now, bytes);
+        self.endpoint.write(self.now, bytes);
         self.drain()
     }
 
     pub fn write_forever(&mut self) -> &mut Self {
-        self.endpoint.write_forever(&self.config, self.now);
+        self.endpoint.write_forever(self.now);
         self.drain()
     }
 
     pub fn close(&mut self) -> &mut Self {
-        self.endpoint.close(&self.config, self.now);
+        self.endpoint.close();
         self.drain()
     }
 
@@ -104,7 +96,7 @@ impl Script {
         assert!(until >= self.now, "scripts run forwards");
         while let Some(due) = self.endpoint.next_timeout().filter(|&due| due < until) {
             self.now = due.max(self.now);
-            self.endpoint.handle_timeout(&self.config, self.now);
+            self.endpoint.handle_timeout(self.now);
             self.drain();
         }
         self.now = until;
@@ -124,7 +116,7 @@ impl Script {
     }
 
     pub fn gets_segment(&mut self, segment: &Segment) -> &mut Self {
-        self.endpoint.handle_segment(&self.config, self.now, segment);
+        self.endpoint.handle_segment(self.now, segment);
         self.endpoint.check_invariants();
         self.drain()
     }
@@ -168,7 +160,7 @@ impl Script {
     }
 
     fn drain(&mut self) -> &mut Self {
-        while let Some(segment) = self.endpoint.poll_transmit(&self.config, self.now) {
+        while let Some(segment) = self.endpoint.poll_transmit(self.now) {
             self.last_stamp = segment.timestamps.map_or(0, |(stamp, _)| stamp);
             self.sent.push((self.now, segment));
         }

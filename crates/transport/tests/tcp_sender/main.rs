@@ -421,8 +421,12 @@ fn a_lost_retransmission_is_found_by_rack_before_the_timeout() {
 }
 
 fn ecn_bulk() -> Script {
+    ecn_bulk_with(linux())
+}
+
+fn ecn_bulk_with(config: Config) -> Script {
     use narrows_transport::tcp::{Flags, Segment, Seq, SynOptions};
-    let mut client = Script::client(&Config { ecn: true, ..linux() });
+    let mut client = Script::client(&Config { ecn: true, ..config });
     client.connect().sends(&["SEW 0:0"]);
     let syn_ack = Segment {
         ack: Seq(1),
@@ -512,9 +516,8 @@ fn rfc3168_6_1_5_retransmissions_carry_no_ect() {
 fn rfc8511_alternative_backoff_is_gentler_for_echoes() {
     use narrows_transport::tcp::EcnResponse;
     for (congestion, expected) in [(Congestion::Cubic, 8), (Congestion::Reno, 8)] {
-        let mut client = ecn_bulk();
-        client.config.ecn_response = EcnResponse::Abe;
-        client.config.congestion = congestion;
+        let ecn_response = EcnResponse::Abe;
+        let mut client = ecn_bulk_with(Config { congestion, ecn_response, ..linux() });
         client.at(200.0).gets(&format!("E{}", ack(1)));
         assert_eq!(client.endpoint.ssthresh(), Some(expected));
     }

@@ -1,6 +1,7 @@
 //! The segments of a stateless end, with the options that its client's SYN had.
 
-use narrows_transport::tcp::{Context, Flags, Segment, Seq, SynOptions};
+use narrows_transport::tcp::{Flags, Segment, Seq, SynOptions, timestamp};
+use narrows_units::Time;
 
 use super::Stateless;
 
@@ -35,7 +36,7 @@ impl Stateless {
         self.mss.min(offered) - if self.stamped() { 12 } else { 0 }
     }
 
-    pub(super) fn send_syn_ack(&mut self, cx: &Context) {
+    pub(super) fn send_syn_ack(&mut self, now: Time) {
         let options = self.syn.syn.unwrap_or_default();
         let stamped = self.stamped();
         self.out.push(Segment {
@@ -43,7 +44,7 @@ impl Stateless {
             ack: self.syn.seq + 1,
             window: u16::MAX,
             flags: Flags::SYN.with(Flags::ACK),
-            timestamps: stamped.then(|| (cx.timestamp(), self.heard)),
+            timestamps: stamped.then(|| (timestamp(now), self.heard)),
             syn: Some(SynOptions {
                 mss: self.mss,
                 window_scale: self.scaled().then_some(self.scale),
@@ -55,19 +56,19 @@ impl Stateless {
     }
 
     /// Sends the reply's segments from `place` on, and returns the first.
-    pub(super) fn send_from(&mut self, cx: &Context, mut place: Seq) -> Option<Segment> {
+    pub(super) fn send_from(&mut self, now: Time, mut place: Seq) -> Option<Segment> {
         let before = self.out.len();
         while place.before(self.end) {
-            place = self.send_one(cx, place);
+            place = self.send_one(now, place);
         }
         self.out.get(before).copied()
     }
 
     /// Sends the reply's segment at `place`, or our FIN at the reply's end. Returns the place after
     /// it.
-    pub(super) fn send_one(&mut self, cx: &Context, place: Seq) -> Seq {
+    pub(super) fn send_one(&mut self, now: Time, place: Seq) -> Seq {
         if !place.before(self.end) {
-            self.send_fin(cx);
+            self.send_fin(now);
             return self.end;
         }
         let left = self.end.distance(place);
@@ -83,16 +84,16 @@ impl Stateless {
         // If there are several segments, all acknowledge the query's beginning, so the client goes
         // on asking.
         let ack = if self.query_open { self.query_seq } else { self.client_next };
-        self.send(cx, place, ack, len, flags);
+        self.send(now, place, ack, len, flags);
         next
     }
 
-    pub(super) fn send_fin(&mut self, cx: &Context) {
+    pub(super) fn send_fin(&mut self, now: Time) {
         let ack = if self.query_open { self.query_seq } else { self.client_next };
-        self.send(cx, self.end, ack, 0, Flags::FIN);
+        self.send(now, self.end, ack, 0, Flags::FIN);
     }
 
-    pub(super) fn send(&mut self, cx: &Context, seq: Seq, ack: Seq, len: u16, flags: Flags) {
+    pub(super) fn send(&mut self, now: Time, seq: Seq, ack: Seq, len: u16, flags: Flags) {
         let scale = if self.scaled() { self.scale } else { 0 };
         self.out.push(Segment {
             seq,
@@ -100,7 +101,7 @@ impl Stateless {
             window: u16::MAX >> scale,
             len,
             flags: flags.with(Flags::ACK),
-            timestamps: self.stamped().then(|| (cx.timestamp(), self.heard)),
+            timestamps: self.stamped().then(|| (timestamp(now), self.heard)),
             ..Segment::default()
         });
     }

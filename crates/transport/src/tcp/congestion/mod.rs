@@ -13,7 +13,7 @@ use alloc::boxed::Box;
 use narrows_units::Span;
 
 use super::clock::{Context, elapsed_us};
-use super::{Congestion, EcnResponse, Seq};
+use super::{Config, Congestion, EcnResponse, Seq};
 use cubic::Cubic;
 pub(super) use cubic::Progress;
 pub use outside::{CloneControl, CongestionControl, Custom};
@@ -33,6 +33,12 @@ pub struct Window {
 pub(super) const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 impl Window {
+    /// Returns the window of a new connection.
+    pub(super) fn new(config: &Config) -> Self {
+        let ssthresh = config.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH);
+        Self { cwnd: config.initial_window, ssthresh, count: 0 }
+    }
+
     /// Returns whether the window is below the threshold up to which it grows with every segment.
     #[inline]
     pub fn in_slow_start(&self) -> bool {

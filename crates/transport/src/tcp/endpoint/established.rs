@@ -10,10 +10,10 @@ use super::super::receiver::{Decision, Verdict};
 use super::super::segment::Header;
 use super::super::sender::{Half, Outgoing};
 use super::super::{Flags, Segment, Seq};
-use super::{Closing, Endpoint, Phase};
+use super::{Closing, Phase, State};
 use crate::Closed;
 
-impl Endpoint {
+impl State {
     /// Takes a segment by header prediction (Jacobson, "4BSD TCP header prediction", 1990;
     /// `tcp_rcv_established`). On an established connection, nearly every segment is either the
     /// next data, for an end that has nothing in flight, or an acknowledgement of data in flight,

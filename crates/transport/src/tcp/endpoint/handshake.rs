@@ -17,10 +17,10 @@ use super::super::handshake_ecn::HandshakeEcn;
 use super::super::sender::{Half, Silent, Start};
 use super::super::{Config, FastOpenOption, Flags, Segment, Seq, SynOptions};
 use super::without_handshake::NEVER_SENT;
-use super::{Endpoint, FastOpen, Phase, payload};
+use super::{FastOpen, Phase, State, payload};
 use crate::Closed;
 
-impl Endpoint {
+impl State {
     #[cold]
     pub(super) fn handle_handshake(&mut self, cx: &Context, segment: &Segment) {
         let flags = segment.flags;
@@ -110,8 +110,8 @@ impl Endpoint {
 
     /// Takes the Fast Open option of the other end's SYN, and data that came with it.
     fn take_cookie_option(&mut self, cx: &Context, segment: &Segment) {
-        let option = segment.syn.and_then(|syn| syn.fast_open).filter(|_| cx.config.fast_open);
-        match option {
+        let takes = cx.config.fast_open && self.fast_open != FastOpen::Ignores;
+        match segment.syn.and_then(|syn| syn.fast_open).filter(|_| takes) {
             None => {}
             Some(FastOpenOption::Request) => self.fast_open = FastOpen::Gives,
             Some(FastOpenOption::Cookie) => {

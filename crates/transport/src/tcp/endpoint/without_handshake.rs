@@ -3,10 +3,12 @@
 //! With `skip_handshake`, neither end makes one: both start at sequence number 1. A stateless server
 //! makes it before there is an endpoint, which then takes the connection over.
 
+use narrows_units::Time;
+
 use super::super::clock::Context;
 use super::super::sender::{Half, Start};
 use super::super::{Flags, Segment, Seq};
-use super::{Endpoint, Phase, payload};
+use super::{Endpoint, Phase, State, payload};
 
 /// What an endpoint needs to take over a connection that a server without state has opened.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +24,15 @@ pub struct Adopted {
 }
 
 impl Endpoint {
+    /// Takes over a connection that was opened without this endpoint, from `first` on, the segment
+    /// that it gets next (`bpf_sk_assign_tcp_reqsk`).
+    pub fn adopt(&mut self, now: Time, adopted: &Adopted, first: &Segment) {
+        let (state, cx) = self.at(now);
+        state.adopt(&cx, adopted, first);
+    }
+}
+
+impl State {
     /// Establishes the connection at once (`skip_handshake`).
     pub(super) fn skip_handshake(&mut self, cx: &Context) {
         self.phase = Phase::Established;
@@ -45,9 +56,7 @@ impl Endpoint {
         self.sender.start(cx, start);
     }
 
-    /// Takes over a connection that was opened without this endpoint, from `first` on, the segment
-    /// that it gets next (`bpf_sk_assign_tcp_reqsk`).
-    pub fn adopt(&mut self, cx: &Context, adopted: &Adopted, first: &Segment) {
+    fn adopt(&mut self, cx: &Context, adopted: &Adopted, first: &Segment) {
         self.sender = Half::new(cx.config, adopted.server_next);
         // The SYN-ACK did not agree to ECN.
         let asks = Flags::ECE.with(Flags::CWR).with(Flags::AE);

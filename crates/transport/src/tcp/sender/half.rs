@@ -15,6 +15,7 @@ use super::rtt::LONGEST_RTT_US;
 use super::{Outgoing, Sender, Start};
 use crate::prefetch::{Prefetch, Step};
 use crate::tcp::clock::Context;
+use crate::tcp::congestion::Window;
 use crate::tcp::segment::Header;
 use crate::tcp::{Config, Counters, Seq};
 
@@ -40,7 +41,6 @@ impl Half {
         silent.syn_at = MaybeTime::NONE;
         let sender = silent.wake(cx.config);
         silent.rto = sender.rtt.rto;
-        silent.cwnd = sender.window.cwnd;
         if !silent.unsent.is_empty() || silent.fin_queued {
             *self = Self::Active(Box::new(sender));
         }
@@ -288,20 +288,12 @@ impl Half {
         }
     }
 
-    /// Returns the congestion window in segments.
+    /// Returns the congestion window.
     #[inline]
-    pub(crate) fn cwnd(&self) -> u32 {
+    pub(crate) fn window(&self, config: &Config) -> Window {
         match self {
-            Self::Silent(silent) => silent.cwnd,
-            Self::Active(sender) => sender.window.cwnd,
-        }
-    }
-
-    /// Returns the slow-start threshold in segments.
-    pub(crate) fn ssthresh(&self) -> u32 {
-        match self {
-            Self::Silent(silent) => silent.ssthresh,
-            Self::Active(sender) => sender.window.ssthresh,
+            Self::Silent(silent) => silent.window(config),
+            Self::Active(sender) => sender.window,
         }
     }
 

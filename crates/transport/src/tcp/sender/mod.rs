@@ -48,7 +48,7 @@ use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
 use self::unsent::Unsent;
 use super::clock::Context;
-use super::congestion::{Control, INFINITE_SSTHRESH, Window};
+use super::congestion::{Control, Window};
 use super::{Config, Recovery, Seq};
 use crate::prefetch::{Prefetch, Step};
 pub(super) use half::{Half, Silent};
@@ -204,11 +204,7 @@ impl Sender {
             snd_nxt: first,
             snd_wnd: 0,
             snd_wl1: Seq::default(),
-            window: Window {
-                cwnd: config.initial_window,
-                ssthresh: config.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
-                count: 0,
-            },
+            window: Window::new(config),
             packets_out: 0,
             sacked_out: 0,
             lost_out: 0,

@@ -5,7 +5,7 @@ use narrows_units::MaybeTime;
 
 use super::super::unsent::Unsent;
 use super::super::{Sender, Start, Tally};
-use crate::tcp::congestion::INFINITE_SSTHRESH;
+use crate::tcp::congestion::Window;
 use crate::tcp::segment::Header;
 use crate::tcp::{Config, Flags, Seq};
 
@@ -27,8 +27,6 @@ pub(crate) struct Silent {
     pub(super) early: u16,
     /// The retransmission timeout in jiffies.
     pub(super) rto: u32,
-    pub(super) cwnd: u32,
-    pub(super) ssthresh: u32,
     /// When the SYN has to be repeated.
     pub(super) syn_at: MaybeTime,
     /// Bytes written before the connection is established; `u64::MAX`: no end.
@@ -57,8 +55,6 @@ impl Silent {
             syn_timeouts: 0,
             early: 0,
             rto: 0,
-            cwnd: config.initial_window,
-            ssthresh: config.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH),
             syn_at: MaybeTime::NONE,
             unsent: Unsent::default(),
         }
@@ -77,6 +73,15 @@ impl Silent {
             sender.await_confirmation(self.syn_at);
         }
         sender
+    }
+
+    /// Returns the congestion window, which nothing has changed since the handshake.
+    pub(super) fn window(&self, config: &Config) -> Window {
+        let mut window = Window::new(config);
+        if self.start.restart_window && self.standing != Standing::Opening {
+            window.cwnd = 1;
+        }
+        window
     }
 
     /// Returns the bytes written and not yet sent. A SYN's data count as unsent until acknowledged.
