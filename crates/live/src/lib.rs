@@ -41,7 +41,9 @@
 //! - A server gives its tickets when it has the client's Finished, and not before, even if its
 //!   sessions allow early data.
 //! - A server that takes time to answer a ClientHello (`service`) acknowledges nothing meanwhile.
-//! - Of a datagram, an end keeps all packets or none until it has the keys of the first one.
+//! - Of a datagram, an end keeps all packets or none until it has the keys of the first one. Its
+//!   acknowledgement leaves out how long it kept them.
+//! - Probes are quinn's, whatever `probes` says.
 //! - quinn-proto decides which frames share a packet.
 //!
 //! A flood leaves through raw sockets, from addresses that belong to nobody (`flood.rs`). The process

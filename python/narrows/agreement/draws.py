@@ -189,7 +189,9 @@ def _transport(chance: random.Random) -> str:
     kind = chance.choice(("udp", "udp", "tcp", "tls", "https", "quic"))
     other = "true" if chance.random() < 0.5 else "false"
     if kind == "quic":
-        return f'transport = {{ kind = "quic", reuse = {other} }}'
+        # As quinn-proto 0.11, which the kernel backend has, does by itself.
+        quic = '{ probes = "quinn", undecryptable_packets = 0 }'
+        return f'transport = {{ kind = "quic", reuse = {other}, quic = {quic} }}'
     if kind == "udp":
         return f'transport = {{ kind = "udp", retry = "windows", new_port = {other} }}'
     tcp = '{ timer_granularity = "10 ms" }'

@@ -34,6 +34,8 @@ settings! {
         // RFC 9001 names no number. ngtcp2, which Knot DNS and kdig use, keeps four of each kind
         // (`NGTCP2_MAX_NUM_BUFFED_RX_PKTS`).
         undecryptable_packets: u8 = 4, whole(0, 255);
+        /// What an end sends when a probe timeout expires without new data.
+        probes: Probes = Probes::Rfc9002, any();
         /// A silent connection ends after this time (RFC 9000, 10.1).
         idle_timeout: Span = Span::from_secs(30), positive();
         /// Packets are ECN-capable, and acknowledgements count the marks (RFC 9000, 13.4).
@@ -69,5 +71,18 @@ words! {
         NewReno = "new-reno",
         /// RFC 9438.
         Cubic = "cubic",
+    }
+}
+
+words! {
+    /// What an end sends when a probe timeout expires without new data.
+    pub enum Probes {
+        /// The oldest data in flight, and, in the same datagram, what is in flight under other keys,
+        /// as RFC 9002, 6.2.4, recommends.
+        Rfc9002 = "rfc-9002",
+        /// What quinn-proto 0.11 sends: no data of streams (`maybe_queue_probe`), and nothing under
+        /// other keys. What was lost then leaves when the probe is acknowledged, a round trip later.
+        /// The backoff also stays when keys are discarded (`discard_space`), and not as in A.11.
+        Quinn = "quinn",
     }
 }

@@ -32,6 +32,6 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, Congestion, LEAST_PAYLOAD};
+pub use config::{Config, Congestion, LEAST_PAYLOAD, Probes};
 pub use endpoint::{End, Endpoint};
 pub use frames::Datagram;

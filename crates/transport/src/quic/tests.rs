@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 
 use narrows_units::{Span, Time};
 
-use super::config::Config;
+use super::config::{Config, Probes};
 use super::endpoint::{End, Endpoint};
 use super::frames::{Datagram, Level};
 use crate::tls::{Client, Server, Tls};

@@ -18,6 +18,7 @@ from narrows.backends.kernel.cables import unlike_cables
 from narrows.backends.kernel.design import Design
 from narrows.backends.kernel.guest import conduct
 from narrows.backends.kernel.idle_red import idle_red
+from narrows.backends.kernel.quic_probes import quic_probes, without_probes
 from narrows.backends.kernel.slots import slot
 from narrows.backends.kernel.small_queues import small_queues
 from narrows.backends.kernel.software import complete, logs, named
@@ -82,7 +83,7 @@ def differences(scenario: Scenario, way: str | None = None) -> Sequence[str]:
     """
     plan = scenario.plan()
     cables = unlike_cables(scenario, way) if plan["tcp"] else []
-    return [*small_queues(plan), *idle_red(scenario), *cables]
+    return [*small_queues(plan), *idle_red(scenario), *quic_probes(plan), *cables]
 
 
 def told(scenario: Scenario) -> Mapping[str, Any]:
@@ -95,7 +96,7 @@ def told(scenario: Scenario) -> Mapping[str, Any]:
     try:
         job = design.job()
         # What narrows-live plays.
-        played = {key: design.plan[key] for key in ("applications", "tcp")}
+        played = without_probes({key: design.plan[key] for key in ("applications", "tcp")})
         return {**job, "places": design.places(), **played}
     except ValueError as error:
         raise BackendError(scenario.name, f"the kernel cannot honour {error}") from None

@@ -3,6 +3,7 @@
 use narrows_units::{Span, Time};
 
 use super::{Arrived, DATA, End, Endpoint, HANDSHAKE, INITIAL};
+use crate::quic::config::Probes;
 use crate::quic::frames::{Frame, Level, Packet};
 use crate::quic::streams::Receiving;
 use crate::tls::Messages;
@@ -168,6 +169,8 @@ impl Endpoint {
         }
         (space.loss_at, space.last_eliciting_at, space.ack_at) = (None, None, None);
         space.probes = 0;
-        self.probe_count = 0;
+        if self.config.probes == Probes::Rfc9002 {
+            self.probe_count = 0;
+        }
     }
 }

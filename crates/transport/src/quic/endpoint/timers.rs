@@ -3,6 +3,8 @@
 use narrows_units::{Span, Time};
 
 use super::{DATA, Endpoint, HANDSHAKE, INITIAL, Timer};
+use crate::quic::config::Probes;
+use crate::quic::frames::Frame;
 
 impl Endpoint {
     /// Sets the recovery timer (RFC 9002, A.8).
@@ -54,23 +56,25 @@ impl Endpoint {
                 // One is enough against a deadlock.
                 (true, false) => 1,
                 // It is coalesced with the probe if there is room.
-                (false, true) => space.probes.max(1),
-                (false, false) => continue,
+                (false, true) if self.config.probes == Probes::Rfc9002 => space.probes.max(1),
+                (false, _) => continue,
             };
         }
     }
 
     /// Fills a probe without new data with the data of the oldest packet that no probe has repeated
     /// (RFC 9002, 6.2.4), so that a second probe carries other data. The probe's own packet then
-    /// holds what it repeats.
+    /// holds what it repeats. quinn's probes repeat no data of streams.
     pub(super) fn repeat_oldest(&mut self, index: usize) {
+        let quinn = self.config.probes == Probes::Quinn;
         while !self.has_unsent_in(index) {
             let space = &mut self.spaces[index];
             let from = space.repeated;
             let oldest = space.sent.iter().find(|sent| sent.eliciting && sent.number >= from);
             let Some(oldest) = oldest else { return };
             space.repeated = oldest.number + 1;
-            let frames = oldest.frames.clone();
+            let mut frames = oldest.frames.clone();
+            frames.retain(|frame| !quinn || !matches!(frame, Frame::Stream { .. }));
             self.send_again(index, &frames);
         }
     }

@@ -37,6 +37,27 @@ fn a_lost_query_comes_again_after_a_probe_timeout() {
     assert!(line.answered_at().is_some());
 }
 
+/// quinn-proto 0.11: a probe without new data is a PING. Its acknowledgement shows that the query is
+/// lost, so the query leaves a round trip after the probe.
+#[test]
+fn behind_quinns_probes_a_lost_query_waits_for_the_acknowledgement_of_a_probe() {
+    let config = Config { probes: Probes::Quinn, ..Config::default() };
+    let mut without = Line::new(config, false);
+    without.ask(60, 800);
+    let is_query = |bytes: u32| (89..200).contains(&bytes);
+    let query = without.sent(0).iter().position(|&(_, bytes)| is_query(bytes));
+    let mut line = Line::new(config, false);
+    line.loses[0] = vec![query.expect("it was sent")];
+    line.ask(60, 800);
+    let sent = line.sent(0);
+    let queries: Vec<Time> =
+        sent.iter().filter(|&&(_, bytes)| is_query(bytes)).map(|&(at, _)| at).collect();
+    let probe_at = at(100 + 100 + 4 * 50 + 25);
+    assert!(sent.iter().any(|&(at, bytes)| at == probe_at && bytes < 89), "{sent:?}");
+    assert_eq!(queries[..2], [at(100), probe_at + DELAY * 2]);
+    assert_eq!(line.answered_at(), Some(probe_at + DELAY * 4));
+}
+
 /// RFC 9002, 6.2.4: without new data, the second probe carries different data from the first, so if
 /// both packets of a reply were lost, both are repeated at once.
 #[test]

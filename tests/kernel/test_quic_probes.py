@@ -1,0 +1,30 @@
+"""Groups whose QUIC probes as the kernel backend's QUIC does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from narrows.backends import get
+from narrows.backends.kernel.backend import told
+from narrows.scenario import Scenario
+from tests.kernel.scenarios import dumbbell
+
+
+def over_quic(probes: str) -> Scenario:
+    transport = f'{{ kind = "quic", quic = {{ probes = "{probes}" }} }}'
+    return dumbbell(dns__stubs__transport=transport)
+
+
+def test_only_a_group_with_other_probes_is_named() -> None:
+    scenario = over_quic("rfc-9002")
+    (found,) = get("kernel").differences(scenario)
+    assert found.startswith("stubs: if a packet is lost")
+    assert found.endswith('set quic.probes = "quinn"')
+    assert not get("kernel").differences(over_quic("quinn"))
+    assert not get("sim").differences(over_quic("rfc-9002"))
+
+
+@pytest.mark.parametrize("other", ["rfc-9002", "quinn"])
+def test_a_kernel_run_is_the_same_with_other_probes(other: str) -> None:
+    assert told(over_quic("quinn")) == told(over_quic(other))
+    assert told(over_quic("quinn")) != told(dumbbell())
