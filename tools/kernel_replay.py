@@ -3,8 +3,8 @@
     .venv/bin/python tools/kernel_replay.py crates/transport/tests/tcp_replay/kernel
 
 Runs eight connections over RED (or a FIFO) with a delay that varies, on the guest kernel, captures
-both directions next to the senders, and writes one file for each way to set TCP. Needs tcpdump and
-`narrows kernel prepare`.
+both directions next to the senders, and writes one file for each variant of TCP's settings. Needs
+tcpdump and `narrows kernel prepare`.
 
 A line is what arrives at the sender (`i`) or leaves it (`o`):
 
@@ -81,7 +81,7 @@ capture = ["access.forward", "access.backward"]
 """.replace('routers = ["near", "far"]', 'routers = ["path", "near", "far"]')
 
 FIFO = '{ kind = "bfifo", limit = "40000 B" }'
-WAYS = {
+VARIANTS = {
     "cubic": {},
     "reno": {"traffic.bulk.tcp.congestion": "reno"},
     "ecn": {"traffic.bulk.ecn_share": "1.0"},
@@ -103,20 +103,20 @@ def main() -> None:
     """Records a file for each set of TCP settings that the command line asks for."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("ways", nargs="*", metavar="WAY", help="default: all")
+    parser.add_argument("variants", nargs="*", metavar="VARIANT", help="default: all")
     arguments = parser.parse_args()
-    if unknown := set(arguments.ways) - WAYS.keys():
-        parser.error(f"{min(unknown)} is none of {', '.join(WAYS)}")
+    if unknown := set(arguments.variants) - VARIANTS.keys():
+        parser.error(f"{min(unknown)} is none of {', '.join(VARIANTS)}")
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for way in arguments.ways or WAYS:
+    for variant in arguments.variants or VARIANTS:
         with tempfile.TemporaryDirectory() as folder:
-            scenario = Scenario.parse(SCENARIO, file="replay", set=WAYS[way])
+            scenario = Scenario.parse(SCENARIO, file="replay", set=VARIANTS[variant])
             done = run(scenario, backend="kernel-virtual", out=Path(folder) / "run")
             connections = _connections(Path(folder) / "run" / "captures")
             version = done.host["kernel"]["version"]
         text = "\n".join(_lines(connections, version))
-        (arguments.folder / f"{way}.txt").write_text(text + "\n")
-        print(f"{way}: {len(connections)} connections, {text.count(chr(10))} lines")
+        (arguments.folder / f"{variant}.txt").write_text(text + "\n")
+        print(f"{variant}: {len(connections)} connections, {text.count(chr(10))} lines")
 
 
 Packet = tuple[int, str, str, str]

@@ -24,6 +24,7 @@ from narrows.scenario import (
     Arrivals,
     Capture,
     Change,
+    DirectionKeys,
     Discipline,
     Dns,
     Exchange,
@@ -45,7 +46,6 @@ from narrows.scenario import (
     Sampler,
     Scenario,
     Tries,
-    Way,
     json_schema,
 )
 from narrows.scenario.amounts import DataSize, Duration, Quantity
@@ -104,7 +104,7 @@ class Section(NamedTuple):
 BEFORE_TRAFFIC: list[tuple[str, type[Table]]] = [
     ("`[nodes]`", Nodes),
     ("`[[links]]`", Link),
-    ("`[links.forward]`, `[links.backward]`", Way),
+    ("`[links.forward]`, `[links.backward]`", DirectionKeys),
     ("`framing`", Framing),
     ("`ring`", Ring),
     ("`jitter`", Jitter),

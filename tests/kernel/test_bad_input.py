@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from narrows.backends import BackendError, run
-from narrows.backends.kernel import guest, prepare, ways
+from narrows.backends.kernel import available, guest, prepare
 from narrows.cli import main
 from tests.kernel.scenarios import DUMBBELL, dumbbell
 from tests.kernel.test_leftovers import gone, of_folder
@@ -25,7 +25,7 @@ def kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "runs"))
     (tmp_path / "runs").mkdir()
-    folder = ways.guest_folder()
+    folder = available.guest_folder()
     folder.mkdir(parents=True)
     (folder / "about.json").write_text('{"version": "6.1.192"}')
     program = folder / "linux"

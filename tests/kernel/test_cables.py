@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from narrows.backends import get
-from narrows.backends.kernel import ways
+from narrows.backends.kernel import available
 from narrows.cli import main
 from tests.kernel.scenarios import DUMBBELL, dumbbell
 
@@ -24,10 +24,10 @@ FQ_CODEL = '{ kind = "fq-codel" }'
 @pytest.mark.slow
 def test_packets_in_a_guest_carry_what_they_do_on_a_cable(guest: str) -> None:
     """Without the edit of veth, all packets keep their hash, and the last proof is 0 s old."""
-    kernel = ways.choose(guest.removeprefix("kernel-")).kernel
+    kernel = available.choose(guest.removeprefix("kernel-")).program
     with tempfile.TemporaryDirectory(prefix="narrows-cable-", dir="/tmp") as folder:
         # The kernel splits its command line at spaces.
-        inside = Path(ways.__file__).parent / "inside"
+        inside = Path(available.__file__).parent / "inside"
         for name, place in {"inside": inside, "init": HERE}.items():
             (Path(folder) / name).symlink_to(place)
         start = f"__import__('sys').path[:0]=['{folder}/inside','{folder}/init']"
@@ -71,8 +71,8 @@ def test_the_backend_without_a_name_speaks_of_the_kernel_that_it_takes(
 ) -> None:
     asked = dumbbell(links__bottleneck__forward__queue=FQ_CODEL)
     for virtual in (False, True):
-        way = ways.Way("any", "any", None, virtual=virtual)
-        monkeypatch.setattr("narrows.backends.kernel.cables.choose", lambda way=way: way)
+        kernel = available.Kernel("any", "any", None, virtual=virtual)
+        monkeypatch.setattr("narrows.backends.kernel.cables.choose", lambda kernel=kernel: kernel)
         assert bool(get("kernel").differences(asked)) is not virtual
 
 

@@ -28,9 +28,14 @@ def job(**groups: list[Any]) -> dict[str, Any]:
     return {**nothing, "samples": {"queues": None, "links": None}}
 
 
-def bulk(group: str, ways: list[bool], **keys: Any) -> dict[str, Any]:
+def bulk(group: str, directions: list[bool], **keys: Any) -> dict[str, Any]:
     """A process of a group whose connections go backward or not."""
-    return {"group": group, "goodput_s": 0.1, "flows": [{"backward": way} for way in ways], **keys}
+    return {
+        "group": group,
+        "goodput_s": 0.1,
+        "flows": [{"backward": direction} for direction in directions],
+        **keys,
+    }
 
 
 def goodput(folder: Path, told: dict[str, Any], files: dict[str, Any]) -> list[tuple[Any, ...]]:
@@ -43,7 +48,7 @@ def goodput(folder: Path, told: dict[str, Any], files: dict[str, Any]) -> list[t
     return list(zip(*columns.values(), strict=True))
 
 
-def two_ways(acceptor: str | None) -> dict[str, Any]:
+def two_directions(acceptor: str | None) -> dict[str, Any]:
     """A job of two connections of this machine with itself, one in each direction of the group.
 
     If the acceptor is None, it is not this process, and nobody listens.
@@ -65,7 +70,7 @@ def two_ways(acceptor: str | None) -> dict[str, Any]:
 
 def test_a_refused_connection_has_no_start() -> None:
     loop = Loop(time.monotonic())
-    made = Bulk(two_ways(acceptor=None), loop)
+    made = Bulk(two_directions(acceptor=None), loop)
     made.listen()
     made.start()
     loop.at(0.1, loop.stop)
@@ -76,7 +81,7 @@ def test_a_refused_connection_has_no_start() -> None:
 
 def test_what_receivers_read_is_sampled() -> None:
     loop = Loop(time.monotonic())
-    made = Bulk(two_ways(acceptor=""), loop)
+    made = Bulk(two_directions(acceptor=""), loop)
     made.listen()
     made.start()
     loop.at(0.42, loop.stop)

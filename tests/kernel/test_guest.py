@@ -147,8 +147,8 @@ def test_delays_are_the_scenarios(guest: str) -> None:
         dns__stubs__start="8 s",
     )
     found = run(scenario, backend=guest)
-    # Two ways over 5 ms and 2 ms, 0.5 ms at the server; the bottleneck sends 70 and 100 bytes of IP
-    # with 38 of framing, and the server's link sends them without.
+    # Two directions over 5 ms and 2 ms, 0.5 ms at the server; the bottleneck sends 70 and 100 bytes
+    # of IP with 38 of framing, and the server's link sends them without.
     expected = 2 * (5.0 + 2.0) + 0.5 + 8e3 * (108 + 138) / 10e6 + 8e3 * 170 / 100e6
     response = found.queries.get_column("rtt_ms").to_list()
     assert math.isclose(min(response), expected, abs_tol=0.05)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from narrows.backends import BackendError, get
-from narrows.backends.kernel import kernels, ways
+from narrows.backends.kernel import available, kernels
 from narrows.backends.kernel.kernels import Edit
 from narrows.cli import main
 from tests.kernel.scenarios import dumbbell
@@ -122,8 +122,8 @@ def test_a_kernel_that_is_not_built_says_how_it_is_had(
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(BackendError, match="run narrows kernel prepare --kernel 2010"):
-        ways.choose("2010")
-    assert ways.guest_folder() != ways.guest_folder(kernels.find("2010"))
+        available.choose("2010")
+    assert available.guest_folder() != available.guest_folder(kernels.find("2010"))
 
 
 def test_a_kernel_that_is_not_known_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

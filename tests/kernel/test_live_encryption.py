@@ -167,10 +167,10 @@ def payloads(tables: Mapping[str, Mapping[str, Any]]) -> list[list[int]]:
         [
             int(size) - HEADERS * int(count)
             for size, count in zip(
-                attempts[f"bytes_{way}"], attempts[f"packets_{way}"], strict=True
+                attempts[f"bytes_{direction}"], attempts[f"packets_{direction}"], strict=True
             )
         ][:-1]
-        for way in ("sent", "received")
+        for direction in ("sent", "received")
     ]
 
 

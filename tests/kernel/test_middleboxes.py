@@ -53,13 +53,13 @@ between = ["stub", "r"]
 rate = "10 Mbit/s"
 delay = "10 ms"
 """
-    for number, (name, (way, middlebox, keys)) in enumerate(GROUPS.items()):
+    for number, (name, (direction, middlebox, keys)) in enumerate(GROUPS.items()):
         text += f"""
 [[links]]
 name = "{name}"
 between = ["r", "{name}"]
 rate = "1 Gbit/s"
-{way} = {{ middlebox = {{ {middlebox} }} }}
+{direction} = {{ middlebox = {{ {middlebox} }} }}
 
 [[dns]]
 name = "{name}"
@@ -106,9 +106,9 @@ def test_a_place_sees_both_directions(results: tuple[Run, Run], tmp_path: Path) 
     )
     assert Counter(kernel) == Counter(simulated)
     # 1 is inbound, 2 outbound; frames are cut to 60 bytes.
-    for way, link in ((1, "wan.backward"), (2, "wan.forward")):
+    for direction, link in ((1, "wan.backward"), (2, "wan.forward")):
         passed = _seen(results[0].capture(link), tmp_path, ["ip.len"])
-        here = [row for row in kernel if int(row[0], 0) == way]
+        here = [row for row in kernel if int(row[0], 0) == direction]
         assert [(row[3],) for row in here] == passed
     for _, kept, length, *_ in kernel:
         assert int(kept) == min(60, int(length))

@@ -120,12 +120,14 @@ def test_a_part_that_is_not_there_is_named() -> None:
         parts.conducting(Lab({"router": "192.0.2.9"}, "router"))
 
 
-def exchange(ahead: float, ways: Iterator[tuple[float, float]]) -> tuple[Any, Callable[[], float]]:
+def exchange(
+    ahead: float, delays: Iterator[tuple[float, float]]
+) -> tuple[Any, Callable[[], float]]:
     """Another machine, whose clock is ahead, with given delays there and back."""
     time = [100.0]
 
     def ask() -> tuple[float, float]:
-        there, back = next(ways)
+        there, back = next(delays)
         time[0] += there
         came = time[0] + ahead
         time[0] += 0.001
@@ -138,8 +140,8 @@ def exchange(ahead: float, ways: Iterator[tuple[float, float]]) -> tuple[Any, Ca
 
 def test_an_offset_is_as_sure_as_the_shortest_way_is_short() -> None:
     """RFC 5905, section 8: offset and delay of an exchange; the shortest of several counts."""
-    ways = iter([(0.3, 0.01), *[(0.02, 0.02)] * 10, (0.002, 0.004), *[(0.01, 0.2)] * 12])
-    ask, clock = exchange(-7.5, ways)
+    delays = iter([(0.3, 0.01), *[(0.02, 0.02)] * 10, (0.002, 0.004), *[(0.01, 0.2)] * 12])
+    ask, clock = exchange(-7.5, delays)
     found = clocks.measure(ask, clock)
     assert found.uncertainty_s == pytest.approx(0.003)
     assert found.offset_s == pytest.approx(-7.5 - 0.001)

@@ -14,7 +14,7 @@ import pytest
 
 from narrows import Run, Scenario
 from narrows import run as simulated
-from narrows.backends.kernel.ways import missing_tools
+from narrows.backends.kernel.available import missing_tools
 from narrows.cli import main
 from tests.machines.scenario import SCENARIO
 

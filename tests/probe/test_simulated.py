@@ -115,10 +115,10 @@ def test_a_simulated_server_gets_the_verdict_of_a_real_one(
         assert found["metrics"]["ratio"] == pytest.approx(expected, abs=0.03)
 
 
-@pytest.mark.parametrize(("way", "name"), [("drop", "silent"), ("reject", "refuses")])
-def test_a_filter_before_the_server(way: str, name: str) -> None:
+@pytest.mark.parametrize(("filter_action", "name"), [("drop", "silent"), ("reject", "refuses")])
+def test_a_filter_before_the_server(filter_action: str, name: str) -> None:
     text = SCENARIO.replace(
-        'name = "wan"\n', f'name = "wan"\nmiddlebox = {{ block_tcp_53 = "{way}" }}\n'
+        'name = "wan"\n', f'name = "wan"\nmiddlebox = {{ block_tcp_53 = "{filter_action}" }}\n'
     )
     assert verdict(run(Scenario.parse(text)))["name"] == name
 

@@ -211,7 +211,9 @@ def test_scaled_cells_have_their_window_and_their_buffer() -> None:
         links = plan["links"]
         first = connections(plan)[0]
         round_trip = sum(
-            link["delay"] for way in ("there", "back") for link in hops(plan, first[way])
+            link["delay"]
+            for direction in ("there", "back")
+            for link in hops(plan, first[direction])
         )
         bottleneck = links[0]
         assert round_trip * 1e-12 == pytest.approx(point.rtt_s, rel=1e-5)

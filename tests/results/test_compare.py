@@ -372,8 +372,8 @@ def test_groups_of_one_name_are_called_after_what_differs() -> None:
 
     def with_queue(**settings: object) -> Run:
         first, *others = base.scenario["links"]
-        way = {**first["forward"], "queue": {**first["forward"]["queue"], **settings}}
-        links = [{**first, "forward": way}, *others]
+        direction = {**first["forward"], "queue": {**first["forward"]["queue"], **settings}}
+        links = [{**first, "forward": direction}, *others]
         return one("red", scenario={**base.scenario, "links": links})  # type: ignore[arg-type]
 
     labels = [

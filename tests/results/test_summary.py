@@ -375,7 +375,9 @@ def test_answers_within_a_second_and_their_packets() -> None:
     share = 100 * sum(ms <= 1000.0 for ms in waited) / len(waited)
     assert dns["within_1s_percent"] == pytest.approx(share)
     attempts = run.attempts.join(measured, on="query", how="semi")
-    packets = sum(attempts.get_column(f"packets_{way}").sum() for way in ("sent", "received"))
+    packets = sum(
+        attempts.get_column(f"packets_{direction}").sum() for direction in ("sent", "received")
+    )
     answered = dns["queries"] - dns["unanswered"]
     assert dns["packets_per_answer"] == pytest.approx(packets / answered)
 
@@ -463,9 +465,9 @@ def test_a_calls_directions_have_metrics_of_their_own() -> None:
     table = records()["voip"].table
     empty = dict.fromkeys(table.schema.names())
     rows = [
-        {**empty, "group": "call", "call": 0, "direction": way, "mos": mos, "late_packets": 0,
+        {**empty, "group": "call", "call": 0, "direction": direction, "mos": mos, "late_packets": 0,
          "sent_packets": 9, "received_packets": 9, "lost_packets": 0}
-        for way, mos in (("there", 4.4), ("back", 2.0))
+        for direction, mos in (("there", 4.4), ("back", 2.0))
     ]  # fmt: skip
     found = summarise({**tables, "voip": pl.DataFrame(rows, schema=table.schema)}, 10.0)
     shown = {metric.key: (metric.section, metric.value) for metric in metrics(found)}

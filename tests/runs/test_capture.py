@@ -169,9 +169,11 @@ capture = ["wan"]
 
 def both_ways(captures: Path) -> Path:
     """Both directions in one file: tshark tells connections with the same ports by their SYNs."""
-    ways = [str(captures / f"wan.{way}.pcapng") for way in ("forward", "backward")]
+    directions = [
+        str(captures / f"wan.{direction}.pcapng") for direction in ("forward", "backward")
+    ]
     merged = captures / "both.pcapng"
-    subprocess.run(["mergecap", "-w", str(merged), *ways], check=True, capture_output=True)
+    subprocess.run(["mergecap", "-w", str(merged), *directions], check=True, capture_output=True)
     return merged
 
 
@@ -268,15 +270,17 @@ def test_a_place_sees_both_directions_when_they_pass(place: Path) -> None:
         *("wan@client.pcapng", "wan@server.pcapng"),
     }
     sent = {
-        way: [float(time) for (time,) in fields(place / f"wan.{way}.pcapng", "frame.time_epoch")]
-        for way in ("forward", "backward")
+        direction: [
+            float(time) for (time,) in fields(place / f"wan.{direction}.pcapng", "frame.time_epoch")
+        ]
+        for direction in ("forward", "backward")
     }
     rows = fields(place / "wan@client.pcapng", "frame.time_epoch", "frame.packet_flags_direction")
     times = [float(time) for time, _ in rows]
     assert times == sorted(times)
     # Directions are 1, inbound, and 2, outbound.
-    came = [float(time) for time, way in rows if int(way, 0) == 1]
-    left = [float(time) for time, way in rows if int(way, 0) == 2]
+    came = [float(time) for time, direction in rows if int(direction, 0) == 1]
+    left = [float(time) for time, direction in rows if int(direction, 0) == 2]
     assert left == sent["backward"]
     assert came == pytest.approx([time + 0.020 for time in sent["forward"]], abs=2e-9)
 

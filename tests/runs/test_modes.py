@@ -130,9 +130,9 @@ def drawn(seed: int) -> Table:
     for made in links:
         # The last state may be "down".
         times = sorted(draw.uniform(0.1, 1.9) for _ in range(draw.choice([0, 0, 1, 2, 4])))
-        ways = draw.choice(["", ".forward", ".backward"])
+        direction = draw.choice(["", ".forward", ".backward"])
         changes += [
-            {"at": f"{at:.3f} s", "link": made["name"] + ways, "state": state}
+            {"at": f"{at:.3f} s", "link": made["name"] + direction, "state": state}
             for at, state in zip(times, itertools.cycle(["down", "up"]))
         ]
     watched = [made["name"] + ".*" for made in links if draw.random() < 0.5]

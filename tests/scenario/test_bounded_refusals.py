@@ -118,10 +118,10 @@ def test_the_work_for_changes_is_bounded(
     built = 0
     direction = Link.direction
 
-    def counted_direction(link: Link, way: Literal["forward", "backward"]) -> Direction:
+    def counted_direction(link: Link, which: Literal["forward", "backward"]) -> Direction:
         nonlocal built
         built += 1
-        return direction(link, way)
+        return direction(link, which)
 
     monkeypatch.setattr(Link, "direction", counted_direction)
     change = {"at": "1 s", "link": pattern, "rate": "2 bit/s"}

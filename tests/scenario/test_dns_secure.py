@@ -279,8 +279,8 @@ def test_no_packet_is_counted_twice_where_queries_overlap(shared: str) -> None:
     )
     # The run goes on to its end, so that the last sample has every packet.
     found = run(Scenario.parse(TEXT.replace('end = "dns"', "") + text))
-    for column, way in (("packets_sent", "forward"), ("packets_received", "backward")):
-        link = found.links.filter(link=f"wan.{way}")
+    for column, direction in (("packets_sent", "forward"), ("packets_received", "backward")):
+        link = found.links.filter(link=f"wan.{direction}")
         # The link carries nothing else. Only packets between queries count for no query: FINs and
         # late acknowledgements.
         carried = link.get_column("packets").max()

@@ -285,7 +285,7 @@ WAYS = st.one_of(
     st.just({"transport": {"kind": "tcp", "reuse": True, "pipelining": True, "tries": 2}}),
 )
 DNS = st.builds(
-    lambda asked, way: {"client": "b", "server": "a", "queries": 3, **asked, **way},
+    lambda asked, direction: {"client": "b", "server": "a", "queries": 3, **asked, **direction},
     st.fixed_dictionaries({}, optional=ASKED),
     WAYS,
 )
@@ -309,10 +309,16 @@ def test_any_scenario(
     # Floods and zone transfers need a server.
     groups = groups + (floods if dns else [])
     # RFC 9000, 14: the simulator refuses QUIC where a first link takes less than 1228 bytes.
-    ways = [
-        way for link in links for way in (link, link.get("forward", {}), link.get("backward", {}))
+    directions = [
+        direction
+        for link in links
+        for direction in (link, link.get("forward", {}), link.get("backward", {}))
     ]
-    if any(int(way["mtu"].removesuffix(" B")) < 1228 for way in ways if "mtu" in way):
+    if any(
+        int(direction["mtu"].removesuffix(" B")) < 1228
+        for direction in directions
+        if "mtu" in direction
+    ):
         groups = [group for group in groups if group.get("transport") != "quic"]
     ends = [["a", "r1"], ["r1", "r2"], ["r2", "b"]]
     # The shortest messages of real zones are too short for a capture.

@@ -34,9 +34,9 @@ def every_route(
             hops = []
             for ends in itertools.pairwise(nodes):
                 fits = [
-                    (way.delay, way.name, index)
-                    for index, way in enumerate(links)
-                    if (way.source, way.target) == ends
+                    (link.delay, link.name, index)
+                    for index, link in enumerate(links)
+                    if (link.source, link.target) == ends
                 ]
                 if not fits:
                     break

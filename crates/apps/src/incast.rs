@@ -28,7 +28,7 @@ keys! {
         /// The application that answers: an index into the plan's applications.
         responder: usize = 0, any();
         /// The paths to each server and back, once for each connection.
-        servers: Vec<Way> = Vec::new(), entries(1, u32::MAX as u64);
+        servers: Vec<RoundTrip> = Vec::new(), entries(1, u32::MAX as u64);
         /// The settings of the client's ends: an index into the plan's `tcp`.
         tcp: usize = 0, any();
         /// When the first round starts, or its connections are opened.
@@ -50,7 +50,7 @@ keys! {
 keys! {
     #[derive(Copy, Eq)]
     /// The paths to a server and back.
-    pub struct Way {
+    pub struct RoundTrip {
         /// From the client to the server: an index into the plan's paths.
         there: usize = 0, any();
         /// From the server to the client: an index into the plan's paths.
@@ -58,7 +58,7 @@ keys! {
     }
 }
 
-impl Way {
+impl RoundTrip {
     /// Returns both paths. The shortest packet is a SYN-ACK or an acknowledgement without options.
     pub(crate) fn uses(self) -> [Use; 2] {
         const SHORTEST: u16 = 20 + 20;
@@ -69,8 +69,8 @@ impl Way {
 impl Settings for Incast {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         environment.server(self.responder, Protocol::Bytes)?;
-        for way in &self.servers {
-            environment.check_round_trip(way.there, way.back)?;
+        for round_trip in &self.servers {
+            environment.check_round_trip(round_trip.there, round_trip.back)?;
         }
         environment.check_tcp(self.tcp)?;
         if !is_moment(self.start) {
@@ -81,7 +81,7 @@ impl Settings for Incast {
     }
 
     fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
-        self.servers.iter().flat_map(|way| way.uses()).collect()
+        self.servers.iter().flat_map(|round_trip| round_trip.uses()).collect()
     }
 
     fn heads() -> &'static [Head] {
@@ -92,7 +92,7 @@ impl Settings for Incast {
         Box::new(Asking {
             name: name.to_owned(),
             random: None,
-            slots: self.servers.iter().map(|&way| Slot::new(way)).collect(),
+            slots: self.servers.iter().map(|&round_trip| Slot::new(round_trip)).collect(),
             settings: self,
             awaited: 0,
             warming: false,
@@ -144,7 +144,7 @@ struct Asking {
 /// A connection to a server, or the place for one.
 #[derive(Debug)]
 struct Slot {
-    way: Way,
+    round_trip: RoundTrip,
     socket: Option<Socket>,
     established: bool,
     /// The bytes of the block that it waits for.
@@ -274,8 +274,8 @@ impl Asking {
         let Some([of_connection, ..]) = &mut self.random else { return };
         let slot = &mut self.slots[number];
         let dial = Dial {
-            there: slot.way.there,
-            back: slot.way.back,
+            there: slot.round_trip.there,
+            back: slot.round_trip.back,
             server: self.settings.responder,
             port: PORT,
             tcp: self.settings.tcp,
@@ -326,8 +326,8 @@ impl Asking {
 }
 
 impl Slot {
-    const fn new(way: Way) -> Self {
-        Self { way, socket: None, established: false, block: None, before: (0, 0) }
+    const fn new(round_trip: RoundTrip) -> Self {
+        Self { round_trip, socket: None, established: false, block: None, before: (0, 0) }
     }
 
     /// Returns the segments that the server has retransmitted, and its timeouts, since the last

@@ -22,7 +22,7 @@ use narrows_units::{Bytes, MaybeTime, Span, Time, keys};
 
 use self::tables::{ObjectRow, ObjectsRow, PageRow, PagesRow};
 use crate::dns::slab::Slab;
-use crate::incast::Way;
+use crate::incast::RoundTrip;
 use crate::responder::{LONGEST, length, request};
 use crate::secure::SecureClient;
 use crate::streams::MOST_ROWS;
@@ -38,7 +38,7 @@ keys! {
         /// The application that answers: an index into the plan's applications.
         responder: usize = 0, any();
         /// The paths to each server of the page, and back.
-        servers: Vec<Way> = Vec::new(), any();
+        servers: Vec<RoundTrip> = Vec::new(), any();
         /// The settings of the browsers' ends: an index into the plan's `tcp`.
         tcp: usize = 0, any();
         /// Browsers at the client.
@@ -84,13 +84,16 @@ keys! {
 impl Settings for Page {
     fn check(&self, environment: &Environment<'_>) -> Result<usize, String> {
         let server = environment.server(self.responder, Protocol::Bytes)?;
-        for way in &self.servers {
-            environment.check_round_trip(way.there, way.back)?;
+        for round_trip in &self.servers {
+            environment.check_round_trip(round_trip.there, round_trip.back)?;
         }
         environment.check_tcp(self.tcp)?;
         if let Some(secure) = &self.secure {
-            let ways = self.servers.iter().flat_map(|way| [way.there, way.back]);
-            secure.check_ways(environment, server, ways).map_err(|why| format!("secure: {why}"))?;
+            let paths =
+                self.servers.iter().flat_map(|round_trip| [round_trip.there, round_trip.back]);
+            secure
+                .check_paths(environment, server, paths)
+                .map_err(|why| format!("secure: {why}"))?;
         }
         for (number, object) in self.objects.iter().enumerate() {
             let Object { name, server, after, .. } = object;
@@ -115,7 +118,7 @@ impl Settings for Page {
     }
 
     fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
-        self.servers.iter().flat_map(|way| way.uses()).collect()
+        self.servers.iter().flat_map(|round_trip| round_trip.uses()).collect()
     }
 
     fn quic(&self) -> Option<&quic::Config> {

@@ -32,11 +32,11 @@ keys! {
 
 impl SecureClient {
     /// Checks that it can reach this server along these paths.
-    pub(crate) fn check_ways(
+    pub(crate) fn check_paths(
         &self,
         environment: &Environment<'_>,
         server: Service,
-        ways: impl Iterator<Item = usize>,
+        paths: impl Iterator<Item = usize>,
     ) -> Result<(), String> {
         if !server.tls {
             return Err("the server has none".into());
@@ -47,8 +47,8 @@ impl SecureClient {
         if !server.quic {
             return Err("quic: the server has none".into());
         }
-        for way in ways {
-            check_first_link(environment, way)?;
+        for path in paths {
+            check_first_link(environment, path)?;
         }
         Ok(())
     }

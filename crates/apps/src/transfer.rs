@@ -138,8 +138,8 @@ impl Settings for Transfer {
     }
 
     fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
-        let ways = self.secondaries.iter().flat_map(|secondary| [secondary.there, secondary.back]);
-        ways.map(|path| Use { path, bytes: Use::ACK, dns: true }).collect()
+        let paths = self.secondaries.iter().flat_map(|secondary| [secondary.there, secondary.back]);
+        paths.map(|path| Use { path, bytes: Use::ACK, dns: true }).collect()
     }
 
     fn heads() -> &'static [Head] {

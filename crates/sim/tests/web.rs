@@ -4,7 +4,7 @@
 mod common;
 
 use common::{fingerprint, link, numbers, pfifo, profile, run, table, texts};
-use narrows_sim::plan::incast::{Incast, Way};
+use narrows_sim::plan::incast::{Incast, RoundTrip};
 use narrows_sim::plan::page::{Object, Page};
 use narrows_sim::plan::responder::Responder;
 use narrows_sim::plan::{Application, Draw, Kind, Path, Plan};
@@ -55,8 +55,8 @@ fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
     }
 }
 
-fn way(server: usize) -> Way {
-    Way { there: 2 * server, back: 2 * server + 1 }
+fn way(server: usize) -> RoundTrip {
+    RoundTrip { there: 2 * server, back: 2 * server + 1 }
 }
 
 fn responder(service: Span) -> Kind {

@@ -6,7 +6,7 @@ mod common;
 
 use common::{SERVER, fingerprint, link, numbers, pfifo, profile, run, table};
 use narrows_sim::captured::Frame;
-use narrows_sim::plan::incast::Way;
+use narrows_sim::plan::incast::RoundTrip;
 use narrows_sim::plan::page::{Object, Page};
 use narrows_sim::plan::responder::Responder;
 use narrows_sim::plan::secure::{SecureClient, SecureServer};
@@ -102,7 +102,7 @@ fn object(bytes: u64, after: &[usize]) -> Object {
 fn page(objects: Vec<Object>) -> Page {
     Page {
         responder: 1,
-        servers: vec![Way { there: 0, back: 1 }, Way { there: 2, back: 3 }],
+        servers: vec![RoundTrip { there: 0, back: 1 }, RoundTrip { there: 2, back: 3 }],
         tcp: 0,
         browsers: 1,
         start: Time::ZERO + Span::from_ms(10),

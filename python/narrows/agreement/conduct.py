@@ -36,7 +36,7 @@ class Agreement:
     sim_seeds: int
     kernel_seeds: int = 1
     kernel: Mapping[str, Any] = field(default_factory=dict)
-    """The kernel that ran the draws: its way, version and kind of time."""
+    """The kernel that ran the draws: its name, version and kind of time."""
     comparisons: list[Comparison] = field(default_factory=list)
     interrupted: bool = False
 

@@ -41,7 +41,7 @@ def command(
     """
     from narrows.backends.kernel import kernels
     from narrows.backends.kernel import prepare as build
-    from narrows.backends.kernel.ways import guest_version
+    from narrows.backends.kernel.available import guest_version
 
     chosen = None if kernel is None else kernels.find(kernel)
     if not quiet and guest_version(chosen) is None:

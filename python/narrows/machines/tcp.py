@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 
-from narrows.backends.kernel.ways import PATH
+from narrows.backends.kernel.available import PATH
 from narrows.errors import argument
 from narrows.machines.errors import MachineError
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from narrows.backends import BackendError
 from narrows.backends.interrupts import held
+from narrows.backends.kernel.available import Kernel
 from narrows.backends.kernel.guest import conduct
 from narrows.backends.kernel.software import complete
-from narrows.backends.kernel.ways import Way
 from narrows.backends.kernel.workspace import workspace
 from narrows.backends.sim import host_facts
 from narrows.machines import tcp
@@ -27,7 +27,7 @@ from narrows.machines.session import Session, Told
 WAIT_S = 60.0
 """Seconds to wait for the conducting machine."""
 
-_HERE = Way("host", "this machine", None, virtual=False, hint="see docs/machines.md")
+_HERE = Kernel("host", "this machine", None, virtual=False, hint="see docs/machines.md")
 
 
 def work(

@@ -75,11 +75,11 @@ class RatioComparison:
                 continue
             low, high = row.interval
             if low > 0.0 or high < 0.0:
-                way = "higher" if row.difference > 0 else "lower"
+                word = "higher" if row.difference > 0 else "lower"
                 # A difference of shares is in points, not in percent.
                 unit = " points" if row.unit == " %" else row.unit
                 said.append(
-                    f"{row.server}: {row.what} is {way} by {abs(row.difference):.3g}{unit} "
+                    f"{row.server}: {row.what} is {word} by {abs(row.difference):.3g}{unit} "
                     f"(95 %: {low:.3g} to {high:.3g})."
                 )
         return cautions + (said or ["No difference is larger than chance explains."])

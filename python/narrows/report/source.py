@@ -116,14 +116,14 @@ def queue_facts(run: Run, link: str) -> QueueFacts | None:
     None if this version does not understand how the scenario describes the link. Plots then lack
     their thresholds and show the rest.
     """
-    name, _, way = link.rpartition(".")
-    if way not in ("forward", "backward"):
+    name, _, which = link.rpartition(".")
+    if which not in ("forward", "backward"):
         return None
     for values in _links(run.scenario):
         if values.get("name") == name:
             try:
                 found = Link.model_validate(dict(values))
-                direction = found.direction("forward" if way == "forward" else "backward")
+                direction = found.direction("forward" if which == "forward" else "backward")
                 return _facts(direction, _later_rates(run.scenario, link, direction.rate))
             except (ValidationError, NarrowsError):
                 return None
@@ -199,15 +199,15 @@ def _later_rates(scenario: Mapping[str, Any], link: str, rate: int) -> list[tupl
     return found
 
 
-def _facts(way: Direction, later_rates: Sequence[tuple[float, int]]) -> QueueFacts:
-    facts = way.queue.facts
+def _facts(direction: Direction, later_rates: Sequence[tuple[float, int]]) -> QueueFacts:
+    facts = direction.queue.facts
     return QueueFacts(
-        label=way.queue.label,
+        label=direction.queue.label,
         unit=facts.unit,
         thresholds=tuple(Threshold(name, level) for name, level in facts.levels),
-        rates=((0.0, way.rate), *later_rates),
-        opportunities_ms=way.opportunities,
+        rates=((0.0, direction.rate), *later_rates),
+        opportunities_ms=direction.opportunities,
         target_ms=None if facts.target is None else facts.target * 1e-9,
-        has_ring=way.ring is not None,
+        has_ring=direction.ring is not None,
         is_shared=not facts.several_lines,
     )

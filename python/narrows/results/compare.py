@@ -328,9 +328,9 @@ def compare_groups(
 ) -> Comparison:
     """Compares every group with the first one."""
     # Runs may have uploads alone; they too are compared with the uploads of runs that have both.
-    ways = are_both_ways([run.summary for group in groups for run in group.runs])
+    both = are_both_ways([run.summary for group in groups for run in group.runs])
     found = [
-        [{m.key: m for m in metrics(run.summary, each_group=ways)} for run in group.runs]
+        [{m.key: m for m in metrics(run.summary, each_group=both)} for run in group.runs]
         for group in groups
     ]
     known: dict[str, MetricValue] = {}

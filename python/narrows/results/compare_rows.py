@@ -233,10 +233,10 @@ class Row:
         difference = self.differences[number]
         if difference is None or not difference.value:
             return ""
-        way = "higher" if difference.value > 0.0 else "lower"
+        word = "higher" if difference.value > 0.0 else "lower"
         return (
             f"{self.section}, {self.name}: {groups[number].label} is "
-            f"{value_text(abs(difference.value))}{_unit(self.unit)} {way} than {groups[0].label} "
+            f"{value_text(abs(difference.value))}{_unit(self.unit)} {word} than {groups[0].label} "
             f"with {_runs(groups[0], groups[number])} (no interval)."
         )
 

@@ -116,10 +116,10 @@ def _named(metric: MetricValue, run: Run) -> MetricValue:
 
 def _has_ring(scenario: Mapping[str, Any], direction: str) -> bool:
     """Whether a link's direction has a ring; True if this version does not understand the link."""
-    name, _, way = direction.rpartition(".")
+    name, _, which = direction.rpartition(".")
     for link in scenario.get("links") or ():
         if isinstance(link, Mapping) and link.get("name") == name:
-            own = link.get(way)
+            own = link.get(which)
             return bool((isinstance(own, Mapping) and own.get("ring")) or link.get("ring"))
     return True
 

@@ -15,7 +15,7 @@ from narrows.scenario.dns_messages import Exchange, Lengths
 from narrows.scenario.dns_transports import OverHttps, OverQuic, OverTcp, OverTls, OverUdp
 from narrows.scenario.draws import SpanDistribution, TransferDistribution
 from narrows.scenario.example_files import Example, copy_example, example, examples
-from narrows.scenario.links import Direction, Framing, Jitter, Link, Middlebox, Ring, Way
+from narrows.scenario.links import Direction, DirectionKeys, Framing, Jitter, Link, Middlebox, Ring
 from narrows.scenario.measure import Measure
 from narrows.scenario.model import Scenario
 from narrows.scenario.monitor import Capture, Monitor, Sampler
@@ -71,7 +71,7 @@ __all__ = [
     "Traffic",
     "TransferDistribution",
     "Tries",
-    "Way",
+    "DirectionKeys",
     "copy_example",
     "example",
     "examples",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from narrows import _core
 from narrows.scenario.checks import (
-    WAYS,
+    DIRECTIONS,
     directed_names,
     links_of,
     matches,
@@ -50,7 +50,7 @@ def _chosen(scenario: Tables, entry: str | Capture, names: dict[str, int]) -> It
         pattern, snaplen = (entry, None) if isinstance(entry, str) else (entry.link, entry.snaplen)
         for number in links_of(pattern, names):
             link = scenario.links[number // 2]
-            yield Chosen(f"{link.name}.{WAYS[number % 2]}", number, None, snaplen)
+            yield Chosen(f"{link.name}.{DIRECTIONS[number % 2]}", number, None, snaplen)
         return
     for number, link in enumerate(scenario.links):
         if matches(entry.link, link.name) and entry.at in link.between:

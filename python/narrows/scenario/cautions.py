@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from narrows.scenario.amounts import SECOND, DataRate, DataSize, Duration
-from narrows.scenario.checks import WAYS, select_changes
+from narrows.scenario.checks import DIRECTIONS, select_changes
 from narrows.scenario.passed import direction, passed
 
 if TYPE_CHECKING:
@@ -95,12 +95,12 @@ def _outlasting(scenario: Tables) -> Iterator[str]:
         for link in links:
             changes.setdefault(link, []).append(change)
     for link, of_link in changes.items():
-        way = direction(scenario, link)
-        framed = max(way.mtu + way.framing.overhead, way.framing.min)
-        for (at, rate), (until, later) in pairwise(_rates(way.rate, of_link)):
+        own = direction(scenario, link)
+        framed = max(own.mtu + own.framing.overhead, own.framing.min)
+        for (at, rate), (until, later) in pairwise(_rates(own.rate, of_link)):
             # A packet that the link cuts off by going down delays no other.
             if rate and later and until - at < (takes := framed * 8 * SECOND // rate):
-                name = f"{scenario.links[link // 2].name}.{WAYS[link % 2]}"
+                name = f"{scenario.links[link // 2].name}.{DIRECTIONS[link % 2]}"
                 yield (
                     f'{name}: at "{DataRate(rate)}", from "{Duration(at)}" to "{Duration(until)}", '
                     f'a packet of "{DataSize(framed)}" takes "{Duration(takes)}": one that starts '

@@ -29,7 +29,7 @@ MOST_CHANGES = 100_000
 # The most buckets of FQ-CoDel and SFQ, which make all of them at the start: half a gigabyte.
 MOST_BUCKETS = 5_000_000
 
-WAYS: tuple[Literal["forward"], Literal["backward"]] = ("forward", "backward")
+DIRECTIONS: tuple[Literal["forward"], Literal["backward"]] = ("forward", "backward")
 
 
 def faults(scenario: Tables) -> Faults:
@@ -97,7 +97,7 @@ def no_link(pattern: str, names: dict[str, int], key: str) -> Fault:
 
 def directed_names(scenario: Tables) -> dict[str, int]:
     """The names of the directed links, with their indices in the plan."""
-    both = [f"{link.name}.{way}" for link in scenario.links for way in WAYS]
+    both = [f"{link.name}.{direction}" for link in scenario.links for direction in DIRECTIONS]
     return {name: index for index, name in enumerate(both)}
 
 
@@ -236,13 +236,13 @@ def _queues_are_bounded(scenario: Tables) -> Faults:
 
 def _buckets(link: Link, held: dict[int, int]) -> Iterator[int]:
     """The buckets of a link's queues; `held` keeps those of queues that were looked at before."""
-    for way in (link, link.forward, link.backward):
-        if way is None or way.queue is None:
+    for part in (link, link.forward, link.backward):
+        if part is None or part.queue is None:
             continue
-        if id(way.queue) not in held:
-            held[id(way.queue)] = way.queue.facts.held
+        if id(part.queue) not in held:
+            held[id(part.queue)] = part.queue.facts.held
         # The link's own queue counts for both directions.
-        yield held[id(way.queue)] * (2 if way is link else 1)
+        yield held[id(part.queue)] * (2 if part is link else 1)
 
 
 def _starts_are_in_time(scenario: Tables) -> Faults:
@@ -316,7 +316,7 @@ def _changes_are_possible(scenario: Tables) -> Faults:
     # Many changes may select the same links.
     @functools.cache
     def direction(number: int) -> Direction:
-        return scenario.links[number // 2].direction(WAYS[number % 2])
+        return scenario.links[number // 2].direction(DIRECTIONS[number % 2])
 
     number = 0
     for index, (change, pattern) in enumerate(zip(scenario.changes, patterns, strict=True)):

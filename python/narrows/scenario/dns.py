@@ -393,7 +393,7 @@ class Dns(
         yield "server", self.server
 
     def legs(self) -> Iterator[Leg]:
-        """The way of the queries and that of the replies."""
+        """The path of the queries and that of the replies."""
         yield Leg(self.client, self.server, self.route, "route", "server")
         yield Leg(self.server, self.client, self.route_back, "route_back", "server")
 

@@ -43,7 +43,7 @@ class Middlebox(CheckedTable, declares="Middlebox"):  # noqa: D101
     pass
 
 
-class Way(
+class DirectionKeys(
     DeclaredTable,
     declares="Link",
     without=("name", "from", "to", "opportunities_ms", "scheduled"),
@@ -83,7 +83,7 @@ class Direction(NamedTuple):
     target: str
     opportunities: tuple[int, ...] | None
     keys: dict[str, Any]
-    """The keys of `Way` that the extension declares. They are attributes too."""
+    """The keys of `DirectionKeys` that the extension declares. They are attributes too."""
 
     def __getattr__(self, key: str) -> Any:
         if key in self.keys:
@@ -91,16 +91,16 @@ class Direction(NamedTuple):
         raise AttributeError(key)
 
 
-class Link(Way):
+class Link(DirectionKeys):
     """A two-way link. Keys of a direction that are given here apply to both directions."""
 
     name: Name
     """Unique; the directions are called `NAME.forward` and `NAME.backward`."""
     between: tuple[Name, Name]
     """The two nodes; `forward` leads from the first to the second."""
-    forward: Way | None = None
+    forward: DirectionKeys | None = None
     """Keys for the direction from the first node to the second; each replaces the link's own."""
-    backward: Way | None = None
+    backward: DirectionKeys | None = None
     """Keys for the direction from the second node to the first; each replaces the link's own."""
     neighbours: Literal["known", "arp"] = "known"
     """Whether its two nodes know each other's link-layer addresses, or learn them by ARP (RFC 826),
@@ -120,103 +120,103 @@ class Link(Way):
 
     @rule
     def _directions_are_possible(self) -> Faults:
-        for way in ("forward", "backward"):
+        for direction in ("forward", "backward"):
             for found in (self._of_rate, self._of_ring, self._of_jitter, self._of_queue):
-                yield from until_unknown(found(way))
+                yield from until_unknown(found(direction))
 
-    def _of_rate(self, way: str) -> Faults:
-        listed = self._listed(way)
+    def _of_rate(self, direction: str) -> Faults:
+        listed = self._listed(direction)
         if listed is not None:
             try:
                 opportunities(*listed)
             except PydanticCustomError as fault:
                 yield fault
-        elif self._key(way, "rate") is None:
+        elif self._key(direction, "rate") is None:
             yield refuse(
-                f"is missing for the {way} direction", 'such as rate = "10 Mbit/s"', "rate"
+                f"is missing for the {direction} direction", 'such as rate = "10 Mbit/s"', "rate"
             )
 
-    def _of_ring(self, way: str) -> Faults:
-        if self._listed(way) is not None and self._key(way, "ring") is not None:
+    def _of_ring(self, direction: str) -> Faults:
+        if self._listed(direction) is not None and self._key(direction, "ring") is not None:
             yield refuse(
-                f"is not possible in the {way} direction, which follows rate_trace",
+                f"is not possible in the {direction} direction, which follows rate_trace",
                 "leave one of the two out",
-                self._place(way, "ring"),
+                self._place(direction, "ring"),
             )
 
-    def _of_jitter(self, way: str) -> Faults:
-        jitter = self._key(way, "jitter")
-        if jitter is not None and jitter.deviation > (self._key(way, "delay") or 0):
+    def _of_jitter(self, direction: str) -> Faults:
+        jitter = self._key(direction, "jitter")
+        if jitter is not None and jitter.deviation > (self._key(direction, "delay") or 0):
             yield refuse(
-                f"is above the delay of the {way} direction, which cannot become negative",
+                f"is above the delay of the {direction} direction, which cannot become negative",
                 "lower the deviation or raise delay",
-                f"{self._place(way, 'jitter')}.deviation",
+                f"{self._place(direction, 'jitter')}.deviation",
             )
 
-    def _of_queue(self, way: str) -> Faults:
-        queue, rate = self._key(way, "queue"), self._rate(way)
+    def _of_queue(self, direction: str) -> Faults:
+        queue, rate = self._key(direction, "queue"), self._rate(direction)
         wrong = None if queue is None or rate is None else queue.wrong_at(rate)
         if wrong is not None:
             key, what, hint = wrong
-            yield refuse(what, hint, f"{self._place(way, 'queue')}.{key}")
+            yield refuse(what, hint, f"{self._place(direction, 'queue')}.{key}")
 
-    def _key(self, way: str, key: str) -> Any:
-        own = getattr(self, way)
+    def _key(self, direction: str, key: str) -> Any:
+        own = getattr(self, direction)
         value = None if own is None else getattr(own, key)
         return getattr(self, key) if value is None else value
 
-    def _place(self, way: str, key: str) -> str:
+    def _place(self, direction: str, key: str) -> str:
         """Where the file gives a direction's key."""
-        own = getattr(self, way)
-        return key if own is None or getattr(own, key) is None else f"{way}.{key}"
+        own = getattr(self, direction)
+        return key if own is None or getattr(own, key) is None else f"{direction}.{key}"
 
-    def _listed(self, way: str) -> tuple[str, str] | None:
+    def _listed(self, direction: str) -> tuple[str, str] | None:
         """The file of the trace, and its key; a direction's own keys come first."""
-        own = getattr(self, way)
-        for given, at in ((own, f"{way}."), (self, "")):
+        own = getattr(self, direction)
+        for given, at in ((own, f"{direction}."), (self, "")):
             if given is not None and given.rate_trace is not None:
                 return given.rate_trace, f"{at}rate_trace"
             if given is not None and given.rate is not None:
                 return None
         return None
 
-    def _trace(self, way: str) -> tuple[int, ...] | None:
+    def _trace(self, direction: str) -> tuple[int, ...] | None:
         """The milliseconds of the trace, if there is one."""
-        listed = self._listed(way)
+        listed = self._listed(direction)
         try:
             return None if listed is None else opportunities(*listed)
         except PydanticCustomError:
             raise Unknown("rate_trace") from None
 
-    def _rate(self, way: str) -> int | None:
+    def _rate(self, direction: str) -> int | None:
         """The rate, or the mean rate of the trace that replaces it."""
-        trace = self._trace(way)
+        trace = self._trace(direction)
         if trace is None:
-            rate: int | None = self._key(way, "rate")
+            rate: int | None = self._key(direction, "rate")
             return rate
         return max(1, len(trace) * 1500 * 8 * 1000 // trace[-1])
 
-    def edge(self, way: Literal["forward", "backward"]) -> Edge:
+    def edge(self, direction: Literal["forward", "backward"]) -> Edge:
         """One direction as routing sees it."""
-        source, target = self.between if way == "forward" else self.between[::-1]
+        source, target = self.between if direction == "forward" else self.between[::-1]
         try:
-            delay = self._key(way, "delay") or 0
+            delay = self._key(direction, "delay") or 0
         except Unknown:
             # Whether there is a path does not depend on it.
             delay = 0
-        return Edge(f"{self.name}.{way}", source, target, delay)
+        return Edge(f"{self.name}.{direction}", source, target, delay)
 
-    def direction(self, way: Literal["forward", "backward"]) -> Direction:
+    def direction(self, direction: Literal["forward", "backward"]) -> Direction:
         """One direction with every default filled in.
 
         Examples:
             >>> link = Link(name="wan", between=("a", "b"), rate="2 Mbit/s", delay="5 ms")
-            >>> way = link.direction("backward")
-            >>> way.name, way.source, way.rate, way.queue.limit
+            >>> back = link.direction("backward")
+            >>> back.name, back.source, back.rate, back.queue.limit
             ('wan.backward', 'b', '2 Mbit/s', 1000)
         """
-        source, target = self.between if way == "forward" else self.between[::-1]
-        given = {key: self._key(way, key) for key in Way.declared}
+        source, target = self.between if direction == "forward" else self.between[::-1]
+        given = {key: self._key(direction, key) for key in DirectionKeys.declared}
         keys = {key: _USUAL[key] if value is None else value for key, value in given.items()}
-        keys["rate"] = self._rate(way) or 0
-        return Direction(f"{self.name}.{way}", source, target, self._trace(way), keys)
+        keys["rate"] = self._rate(direction) or 0
+        return Direction(f"{self.name}.{direction}", source, target, self._trace(direction), keys)

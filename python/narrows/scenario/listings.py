@@ -61,12 +61,12 @@ def _anchored_link(link: Any, folder: Path) -> Any:
     anchored_link = _anchored(link, ("rate_trace",), folder)
     if not isinstance(anchored_link, Mapping):
         return link
-    ways = {
-        way: _anchored(anchored_link[way], ("rate_trace",), folder)
-        for way in ("forward", "backward")
-        if way in anchored_link
+    directions = {
+        direction: _anchored(anchored_link[direction], ("rate_trace",), folder)
+        for direction in ("forward", "backward")
+        if direction in anchored_link
     }
-    return {**anchored_link, **ways} if ways else anchored_link
+    return {**anchored_link, **directions} if directions else anchored_link
 
 
 def _keys(group: Any, kinds: Mapping[str, Sequence[str]]) -> Sequence[str]:

@@ -41,10 +41,10 @@ def lower(
         raise ValueError(f"the event limit must be 1 to {2**63 - 1}")
     nodes = checks.node_names(scenario)
     index = {name: position for position, name in enumerate(nodes)}
-    ways = [
-        way
+    directions = [
+        direction
         for link in scenario.links
-        for way in (link.direction("forward"), link.direction("backward"))
+        for direction in (link.direction("forward"), link.direction("backward"))
     ]
     planner = Planner(scenario.network(), index, seed=seed, profile=profile)
     for _, group in scenario.groups():
@@ -64,8 +64,8 @@ def lower(
         "end_with_dns": scenario.end == "dns",
         "event_limit": event_limit,
         "nodes": nodes,
-        "links": _links(ways, index),
-        "changes": _changes(scenario, ways),
+        "links": _links(directions, index),
+        "changes": _changes(scenario, directions),
         "tcp": planner.tcp,
         "paths": planner.paths,
         "applications": planner.applications,
@@ -79,7 +79,7 @@ def lower(
     }
 
 
-def _links(ways: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]:
+def _links(directions: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]:
     # Copies of a link share their parts, and so do their entries in the plan.
     shared: dict[tuple[int, int], Any] = {}
 
@@ -94,24 +94,24 @@ def _links(ways: list[Direction], index: dict[str, int]) -> list[dict[str, Any]]
 
     return [
         {
-            "name": way.name,
-            "from": index[way.source],
-            "to": index[way.target],
-            "opportunities_ms": way.opportunities,
+            "name": direction.name,
+            "from": index[direction.source],
+            "to": index[direction.target],
+            "opportunities_ms": direction.opportunities,
             "scheduled": False,
-            **{key: part(value, way.rate) for key, value in way.keys.items()},
+            **{key: part(value, direction.rate) for key, value in direction.keys.items()},
         }
-        for way in ways
+        for direction in directions
     ]
 
 
-def _changes(scenario: Tables, ways: list[Direction]) -> list[dict[str, Any]]:
+def _changes(scenario: Tables, directions: list[Direction]) -> list[dict[str, Any]]:
     """Changes of directed links in the order of time, each with the rate from then on."""
     changes = []
     rates: dict[int, int] = {}
     for change, links in sorted(checks.select_changes(scenario), key=lambda entry: entry[0].at):
         for link in links:
-            rate = rates.get(link, ways[link].rate) if change.rate is None else change.rate
+            rate = rates.get(link, directions[link].rate) if change.rate is None else change.rate
             rates[link] = rate
             given = {"rate": rate, "delay": change.delay, "state": change.state}
             changes.append({"at": change.at, "link": link, **given})

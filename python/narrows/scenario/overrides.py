@@ -22,7 +22,7 @@ from narrows.scenario.suggestions import kind_suggestion, suggestion
 
 _LONGEST_KEY = 500
 _PART = re.compile(r"\[(\d{1,9})\]|\.?([A-Za-z0-9_-]+)")
-_WAYS = ("forward", "backward")
+_DIRECTIONS = ("forward", "backward")
 # The queue of a direction without one of its own: Linux's default.
 _DEFAULT_QUEUE = {"kind": "pfifo", "limit": 1000}
 
@@ -123,27 +123,27 @@ def _set(
     values: dict[str, Any], parts: list[str | int], value: Any, key: str, file: str
 ) -> list[str | int]:
     node: Any = values
-    way: list[str | int] = []
+    path: list[str | int] = []
     common: Any = None
     for position, part in enumerate(parts):
         last = position == len(parts) - 1
         if isinstance(node, list):
             entries = node
             node, taken = _entry(entries, part, key, file)
-            way.append(next(at for at, entry in enumerate(entries) if entry is node))
+            path.append(next(at for at, entry in enumerate(entries) if entry is node))
             if taken:
                 if last:
                     raise ScenarioError(file, key, "is a whole entry", "name a key of it")
                 continue
         if not isinstance(node, dict) or not isinstance(part, str):
             raise ScenarioError(file, key, "leads into a value that is not a table")
-        way.append(part)
-        _reaches_both_ways(node, part, parts[position + 1 :], key, file)
+        path.append(part)
+        _reaches_both_directions(node, part, parts[position + 1 :], key, file)
         if last:
-            if part == "kind" and way[-2:-1] == ["queue"]:
+            if part == "kind" and path[-2:-1] == ["queue"]:
                 _keeps_nothing(node, value, key, file)
             node[part] = value
-            return way
+            return path
         if part == "transport":
             # A name alone, or nothing, stands for a table.
             of_kind = node.get(part, "udp")
@@ -153,12 +153,12 @@ def _set(
             node[part] = copy.deepcopy(common.get(part, {})) if common is not None else {}
             if part == "queue" and not node[part]:
                 node[part] = dict(_DEFAULT_QUEUE)
-        common = node if part in _WAYS else None
+        common = node if part in _DIRECTIONS else None
         node = node[part]
     raise AssertionError("the last part sets the value or raises")
 
 
-def _reaches_both_ways(
+def _reaches_both_directions(
     node: dict[str, Any], part: str, rest: list[str | int], key: str, file: str
 ) -> None:
     """Refuses a link's key that a direction sets itself, because it would not change there.
@@ -166,12 +166,16 @@ def _reaches_both_ways(
     Raises:
         ScenarioError: A direction has the key.
     """
-    for way in _WAYS:
-        own = node.get(way)
+    for direction in _DIRECTIONS:
+        own = node.get(direction)
         if isinstance(own, dict) and part in own:
-            path = _text([node["name"], way, part, *rest]) if "name" in node else f"{way}.{part}"
+            path = (
+                _text([node["name"], direction, part, *rest])
+                if "name" in node
+                else f"{direction}.{part}"
+            )
             raise ScenarioError(
-                file, key, f"does not reach {way}, which has its own", f"set links.{path}"
+                file, key, f"does not reach {direction}, which has its own", f"set links.{path}"
             )
 
 
@@ -240,25 +244,25 @@ def _the_queue(
     links = values.get("links")
     tables = [link for link in links if isinstance(link, dict)] if isinstance(links, list) else []
     given: list[tuple[str, ...]] = []
-    ways: list[tuple[str, str, tuple[str, ...]]] = []
+    queues: list[tuple[str, str, tuple[str, ...]]] = []
     for link in tables:
         name = link.get("name")
         if not isinstance(name, str):
             continue
         if "queue" in link:
             given.append(("links", name, "queue"))
-        for way in _WAYS:
-            place: tuple[str, ...] = ("links", name, way, "queue")
-            own = link.get(way)
+        for direction in _DIRECTIONS:
+            place: tuple[str, ...] = ("links", name, direction, "queue")
+            own = link.get(direction)
             if isinstance(own, dict) and "queue" in own:
                 given.append(place)
             elif "queue" in link:
                 place = ("links", name, "queue")
-            ways.append((name, f"{name}.{way}", place))
+            queues.append((name, f"{name}.{direction}", place))
     monitored = _monitored(values)
     seen = [
         place
-        for name, full, place in ways
+        for name, full, place in queues
         if any(fnmatch.fnmatchcase(full, p) or fnmatch.fnmatchcase(name, p) for p in monitored)
     ]
     for places in (seen, given):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.scenario.checks import WAYS
+from narrows.scenario.checks import DIRECTIONS
 
 if TYPE_CHECKING:
     from narrows.scenario.links import Direction
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def passed(network: Network, leg: Leg) -> tuple[int, ...]:
-    """The places of the directed links on a group's way, as the plan numbers them."""
+    """The places of the directed links on a group's path, as the plan numbers them."""
     if leg.given is not None:
         return network.along(leg.source, leg.given, leg.target)
     return network.route(leg.source, leg.target) or ()
@@ -22,4 +22,4 @@ def passed(network: Network, leg: Leg) -> tuple[int, ...]:
 
 def direction(scenario: Tables, index: int) -> Direction:
     """The directed link at a place in the plan."""
-    return scenario.links[index // 2].direction(WAYS[index % 2])
+    return scenario.links[index // 2].direction(DIRECTIONS[index % 2])

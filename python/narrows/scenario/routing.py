@@ -73,7 +73,7 @@ class Network:
             self._out.setdefault(source, []).append(index)
             self._in.setdefault(target, []).append(index)
         self._routers = {
-            node for node, ways in self._out.items() if len(ways) > 1 and node not in hosts
+            node for node, edges in self._out.items() if len(edges) > 1 and node not in hosts
         }
         self._core = {
             node: [

@@ -28,7 +28,7 @@ def json_schema() -> dict[str, Any]:
         if "kind" in table["properties"]:
             table["required"] = ["kind", *table.get("required", [])]
             del table["properties"]["kind"]["default"]
-    for name in ("Link", "Way"):
+    for name in ("Link", "DirectionKeys"):
         tables[name]["properties"]["framing"]["anyOf"].append({"const": "ethernet"})
     for discipline in DISCIPLINES.values():
         for key in discipline.switched:

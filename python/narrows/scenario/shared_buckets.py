@@ -33,8 +33,8 @@ def shared_buckets(scenario: Tables) -> Iterator[tuple[str, str]]:
     }
     for group in groups:
         own = dict.fromkeys(index for leg in group.legs() for index in passed(network, leg))
-        ways = (direction(scenario, index) for index in own if index in busy)
-        shared = next((way for way in ways if _hashes(way.queue.plain())), None)
+        links = (direction(scenario, index) for index in own if index in busy)
+        shared = next((link for link in links if _hashes(link.queue.plain())), None)
         if shared is not None:
             yield group.name, shared.name
 

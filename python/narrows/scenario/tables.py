@@ -88,5 +88,7 @@ class Tables(Table):
     def network(self) -> Network:
         """The links and hosts, for finding routes."""
         hosts = () if self.nodes is None else self.nodes.hosts
-        ways = [way for link in self.links for way in (link.edge("forward"), link.edge("backward"))]
-        return Network(ways, frozenset(hosts))
+        edges = [
+            edge for link in self.links for edge in (link.edge("forward"), link.edge("backward"))
+        ]
+        return Network(edges, frozenset(hosts))

@@ -30,7 +30,7 @@ LINK = {"name": "l", "between": ["a", "b"], "rate": "1 Mbit/s"}
 link = Link(**LINK, duplicates=0.5, backward={"duplicates": 0.25})
 assert (link.direction("forward").duplicates, link.direction("backward").duplicates) == (0.5, 0.25)
 plan = Scenario.from_dict({**VALUES, "links": [{**LINK, "duplicates": 0.5}]}).plan()
-assert [way["duplicates"] for way in plan["links"]] == [0.5, 0.5]
+assert [link["duplicates"] for link in plan["links"]] == [0.5, 0.5]
 assert "Probability that a packet comes twice." in reference()
 assert '"duplicates"' in json.dumps(json_schema())
 try:

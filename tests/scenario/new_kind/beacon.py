@@ -48,7 +48,9 @@ RECORD = Record(
         (
             Column("group", "string", "", "The group that it belongs to."),
             Column("sent_s", "f64", "s", "When it was sent."),
-            Column("delay_ms", "f64", "ms", "Its way to the collector; null: lost.", nullable=True),
+            Column(
+                "delay_ms", "f64", "ms", "Its path to the collector; null: lost.", nullable=True
+            ),
         ),
     ),
     title="beacons",
@@ -103,7 +105,7 @@ class Beacon(Group):
         yield "collector", self.collector
 
     def legs(self) -> Iterator[Leg]:
-        """One way from each node."""
+        """One path from each node."""
         for index, node in enumerate(self.nodes):
             yield Leg(node, self.collector, None, "", f"nodes[{index}]")
 
@@ -113,5 +115,5 @@ class Beacon(Group):
 
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """One application for all nodes."""
-        ways = [planner.path(node, self.collector) for node in self.nodes]
-        return [self.application("beacon", ways=ways, every=self.every, octets=self.form.octets)]
+        paths = [planner.path(node, self.collector) for node in self.nodes]
+        return [self.application("beacon", paths=paths, every=self.every, octets=self.form.octets)]

@@ -56,7 +56,7 @@ plan = scenario.plan()
 assert plan["applications"] == [
     {
         "name": "birds",
-        "kind": {"beacon": {"ways": [0, 1, 2], "every": 2 * 10**12, "octets": 100}},
+        "kind": {"beacon": {"paths": [0, 1, 2], "every": 2 * 10**12, "octets": 100}},
     }
 ]
 assert [path["links"] for path in plan["paths"]] == [[0], [2], [4]]

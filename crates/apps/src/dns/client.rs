@@ -53,8 +53,8 @@ impl Application for Workers {
         if settings.udp.as_ref().is_none_or(|udp| !udp.new_port) {
             self.first_socket = host.take_sockets(settings.workers);
         }
-        let ways = [settings.there, settings.back];
-        let dial = connections::dial(settings.server, ways, 0, PORT);
+        let paths = [settings.there, settings.back];
+        let dial = connections::dial(settings.server, paths, 0, PORT);
         self.association = Some(host.associate(&dial));
         if let Some(arrivals) = settings.arrivals {
             let random = host.random(&format!("{}/arrivals", self.name));

@@ -290,7 +290,7 @@ impl Connection {
 }
 
 /// Describes how to reach the server; `number` is filled in later.
-pub(super) fn dial(server: usize, ways: [usize; 2], tcp: usize, port: u16) -> Dial {
-    let [there, back] = ways;
+pub(super) fn dial(server: usize, paths: [usize; 2], tcp: usize, port: u16) -> Dial {
+    let [there, back] = paths;
     Dial { there, back, server, port, tcp, number: 0, dns: true }
 }

@@ -19,7 +19,7 @@ use narrows_sim::Simulation;
 use narrows_sim::plan::dns::client::{Arrivals, Kept, Reuse, Udp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::OnQuery;
-use narrows_sim::plan::incast::{Incast, Way};
+use narrows_sim::plan::incast::{Incast, RoundTrip};
 use narrows_sim::plan::on_off::OnOff;
 use narrows_sim::plan::page::{Object, Page};
 use narrows_sim::plan::ping::Ping;
@@ -464,7 +464,7 @@ fn endless_data() {
 fn incast() {
     let incast = Incast {
         responder: 1,
-        servers: vec![Way { there: 0, back: 1 }; 4],
+        servers: vec![RoundTrip { there: 0, back: 1 }; 4],
         tcp: 0,
         start: Time::ZERO + Span::from_ms(10),
         rounds: 3,
@@ -494,7 +494,7 @@ fn pages_with(client: Option<SecureClient>, server: Option<SecureServer>) -> Pla
     };
     let page = Page {
         responder: 1,
-        servers: vec![Way { there: 0, back: 1 }],
+        servers: vec![RoundTrip { there: 0, back: 1 }],
         tcp: 0,
         browsers: 2,
         start: Time::ZERO + Span::from_ms(10),

@@ -14,6 +14,7 @@ from narrows import _core
 from narrows.backends.backend import Backend, BackendError, Progress, Refusal
 from narrows.backends.interrupts import Held, held
 from narrows.backends.kernel import kernels, live
+from narrows.backends.kernel.available import Kernel, choose
 from narrows.backends.kernel.cables import unlike_cables
 from narrows.backends.kernel.design import Design
 from narrows.backends.kernel.guest import conduct
@@ -23,7 +24,6 @@ from narrows.backends.kernel.slots import slot
 from narrows.backends.kernel.small_queues import small_queues
 from narrows.backends.kernel.software import complete, logs, named
 from narrows.backends.kernel.tables import captures, captures_missed, gap_flags, gaps, read_tables
-from narrows.backends.kernel.ways import Way, choose
 from narrows.backends.kernel.workspace import Workspace, workspace
 from narrows.backends.sim import host_facts
 from narrows.results import Run
@@ -38,7 +38,7 @@ def run_kernel(
     seed: int | None = None,
     progress: Progress | None = None,
     event_limit: int | None = None,
-    way: str | None = None,
+    kernel: str | None = None,
 ) -> Run:
     """Runs a scenario on a kernel.
 
@@ -51,8 +51,8 @@ def run_kernel(
             kernel's own random numbers have no seed.
         progress: Called about twenty times a second.
         event_limit: Refused if given, because a kernel counts no events.
-        way: `host`, `virtual`, `real`, or the name of a period kernel; by default the first of the
-            three that is available.
+        kernel: `host`, `virtual`, `real`, or the name of a period kernel; by default the first of
+            the three that is available.
 
     Raises:
         BackendError: No kernel is available, or it refuses a part of the network.
@@ -61,7 +61,7 @@ def run_kernel(
         raise BackendError("event_limit", "a kernel counts no events", "leave it out")
     chosen = scenario.seed if seed is None else seed
     with held() as interrupts:
-        return _run(scenario, chosen, progress, choose(way), interrupts)
+        return _run(scenario, chosen, progress, choose(kernel), interrupts)
 
 
 def refusals(scenario: Scenario, profile: str = "linux-6") -> Sequence[Refusal]:
@@ -74,15 +74,15 @@ def refusals(scenario: Scenario, profile: str = "linux-6") -> Sequence[Refusal]:
     return _design(scenario, scenario.plan(), "", 0.0, profile).refusals
 
 
-def differences(scenario: Scenario, way: str | None = None) -> Sequence[str]:
+def differences(scenario: Scenario, kernel: str | None = None) -> Sequence[str]:
     """Sentences that say where a kernel differs from the simulator in a scenario.
 
     Args:
         scenario: What would be run.
-        way: As for `run_kernel`.
+        kernel: As for `run_kernel`.
     """
     plan = scenario.plan()
-    cables = unlike_cables(scenario, way) if plan["tcp"] else []
+    cables = unlike_cables(scenario, kernel) if plan["tcp"] else []
     return [*small_queues(plan), *idle_red(scenario), *quic_probes(plan), *cables]
 
 
@@ -111,7 +111,7 @@ def _design(
 
 
 def _run(
-    scenario: Scenario, seed: int, progress: Progress | None, way: Way, interrupts: Held
+    scenario: Scenario, seed: int, progress: Progress | None, kernel: Kernel, interrupts: Held
 ) -> Run:
     started = datetime.now(UTC)
     clock = time.perf_counter()
@@ -124,14 +124,14 @@ def _run(
             progress(0.0)
 
     # Runs in real time would disturb each other, so only one runs at a time.
-    cores = sorted(os.sched_getaffinity(0), reverse=True) if way.virtual else [None]
+    cores = sorted(os.sched_getaffinity(0), reverse=True) if kernel.virtual else [None]
     with slot(len(cores), waiting) as number, workspace() as place:
-        design = _design(scenario, plan, place.prefix, way.stall_s, way.profile)
-        job = {**design.job(), "lead_s": 0.1 if way.virtual else 3.0}
+        design = _design(scenario, plan, place.prefix, kernel.stall_s, kernel.profile)
+        job = {**design.job(), "lead_s": 0.1 if kernel.virtual else 3.0}
         complete(job["dns_servers"])
         job["live"] = live.give(design.plan, design.places(), place.folder, design.real())
         done = conduct(
-            way, job, place, core=cores[number], progress=progress, interrupts=interrupts
+            kernel, job, place, core=cores[number], progress=progress, interrupts=interrupts
         )
         try:
             tables = read_tables(place.folder, plan, job, design.flows)
@@ -143,21 +143,21 @@ def _run(
             raise BackendError("", f"the agent's results cannot be read ({error})") from None
         version = (
             os.uname().release
-            if way.kernel is None
+            if kernel.program is None
             else (place.folder / "booted").read_text().split()[2]
         )
     stopped, end_s = done["stopped"], float(done["end_s"])
     facts = host_facts()
     facts["kernel"] = {
-        "way": way.name,
+        "way": kernel.name,
         "version": version,
-        "virtual_time": way.virtual,
+        "virtual_time": kernel.virtual,
         "missed_samples": missed,
         "servers": servers,
         "flags": [
             *_flags(missed, lost, tables),
             *_no_cookies(job, done["applied"], place, plan),
-            *differences(scenario, way.name),
+            *differences(scenario, kernel.name),
         ],
         "applied": _by_node(done["applied"], place.prefix, plan["nodes"]),
     }
@@ -222,14 +222,16 @@ def _node(key: str, prefix: str, nodes: Sequence[str]) -> str:
     return f"{known} {rest}".rstrip()
 
 
-def _backend(name: str, way: str | None) -> Backend:
-    runner: Callable[..., Run] = partial(run_kernel, way=way)
-    profile = kernels.find(way).profile if way in kernels.names() else "linux-6"
-    return Backend(name, runner, partial(refusals, profile=profile), partial(differences, way=way))
+def _backend(name: str, kernel: str | None) -> Backend:
+    runner: Callable[..., Run] = partial(run_kernel, kernel=kernel)
+    profile = kernels.find(kernel).profile if kernel in kernels.names() else "linux-6"
+    return Backend(
+        name, runner, partial(refusals, profile=profile), partial(differences, kernel=kernel)
+    )
 
 
 BACKEND = _backend("kernel", None)
-"""Uses the first available way to a kernel."""
+"""Uses the first available kernel."""
 
 HOST = _backend("kernel-host", "host")
 VIRTUAL = _backend("kernel-virtual", "virtual")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel import kernels
-from narrows.backends.kernel.ways import choose
+from narrows.backends.kernel.available import choose
 
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
@@ -31,17 +31,17 @@ _TXREHASH = (5, 18)
 _HINT = "hint: --backend kernel-virtual hands over only what a cable would"
 
 
-def unlike_cables(scenario: Scenario, way: str | None) -> list[str]:
+def unlike_cables(scenario: Scenario, kernel: str | None) -> list[str]:
     """A sentence for each link on which what veth hands over changes results.
 
     Args:
         scenario: What would be run, with TCP.
-        way: The name of the way to a kernel; None for the first that is available.
+        kernel: The name of the kernel; None for the first that is available.
     """
-    if way == "virtual" or way in kernels.names():
+    if kernel == "virtual" or kernel in kernels.names():
         return []
     found = list(_sentences(scenario))
-    if found and way is None:
+    if found and kernel is None:
         try:
             return [] if choose().virtual else found
         except BackendError:
@@ -54,8 +54,8 @@ def _sentences(scenario: Scenario) -> Iterator[str]:
     version = tuple(map(int, re.findall(r"\d+", platform.release())[:2]))
     moves = "" if version >= _TXREHASH else ", which changes at each timeout,"
     for link in scenario.links:
-        for way in ("forward", "backward"):
-            direction = link.direction(way)
+        for name in ("forward", "backward"):
+            direction = link.direction(name)
             if kind := _sorts_by_hash(direction.queue):
                 yield (
                     f"{direction.name}: {kind} sorts TCP's packets by a random number of the "

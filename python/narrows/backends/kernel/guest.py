@@ -21,8 +21,8 @@ from typing import Any
 
 from narrows.backends.backend import BackendError
 from narrows.backends.interrupts import Held
+from narrows.backends.kernel.available import Kernel
 from narrows.backends.kernel.live import ROOM_HINT
-from narrows.backends.kernel.ways import Way
 from narrows.backends.kernel.workspace import Workspace
 
 BOOT_S = 60.0
@@ -43,7 +43,7 @@ _IN_GUEST = "/run/narrows"
 
 
 def conduct(
-    way: Way,
+    kernel: Kernel,
     job: Mapping[str, Any],
     place: Workspace,
     *,
@@ -56,7 +56,7 @@ def conduct(
     An interrupt ends it early; `stopped` in the report is then `interrupted`.
 
     Args:
-        way: The way to a kernel.
+        kernel: The kernel that runs it.
         job: The agent's job.
         place: The run's folder.
         core: The number of the core on which the guest runs; None for all cores.
@@ -67,24 +67,24 @@ def conduct(
         BackendError: The guest does not boot, or the kernel refuses a part of the network.
     """
     folder = place.folder
-    _look_for_room(way, job)
+    _look_for_room(kernel, job)
     try:
-        (folder / "job.json").write_text(json.dumps({**job, "modules": _modules(way)}))
+        (folder / "job.json").write_text(json.dumps({**job, "modules": _modules(kernel)}))
         with (folder / "console.txt").open("wb") as console, _on(core):
             path = f"/usr/sbin:/sbin:{os.environ.get('PATH', '')}"
-            process = place.start(_command(way, job, folder), output=console, path=path)
+            process = place.start(_command(kernel, job, folder), output=console, path=path)
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise BackendError(error.filename or folder, what, ROOM_HINT) from None
     try:
-        _wait(process, way, job, folder, progress, interrupts)
+        _wait(process, kernel, job, folder, progress, interrupts)
     finally:
         _end(process)
     done = folder / "done.json"
     if done.exists():
         found: dict[str, Any] = json.loads(done.read_text())
         return found
-    raise BackendError("", _why(folder, way), way.hint)
+    raise BackendError("", _why(folder, kernel), kernel.hint)
 
 
 @contextlib.contextmanager
@@ -105,13 +105,13 @@ def _on(core: int | None) -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _look_for_room(way: Way, job: Mapping[str, Any]) -> None:
+def _look_for_room(kernel: Kernel, job: Mapping[str, Any]) -> None:
     """Checks that the disk has room for a guest's memory, which is a file.
 
     Raises:
         BackendError: There is not enough room.
     """
-    if way.kernel is None:
+    if kernel.program is None:
         return
     # The order is that of `choose_tempdir` (arch/um/os-Linux/mem.c).
     place = tempfile.gettempdir() if "TMPDIR" in os.environ else "/dev/shm"
@@ -130,15 +130,15 @@ def _room_mb(place: str) -> int:
     return shutil.disk_usage(place).free >> 20
 
 
-def _command(way: Way, job: Mapping[str, Any], folder: Path) -> list[str]:
+def _command(kernel: Kernel, job: Mapping[str, Any], folder: Path) -> list[str]:
     python = os.path.realpath(sys.executable)
     # The kernel splits its command line at spaces, so no path may contain one.
     (folder / "inside").symlink_to(_INSIDE)
     start = f"__import__('sys').path.append('{folder}/inside');__import__('agent.main').main.main()"
-    if way.kernel is None:
+    if kernel.program is None:
         return [python, "-I", "-S", "-c", start, str(folder)]
     return [
-        str(way.kernel),
+        str(kernel.program),
         f"mem={_memory_mb(job)}M",
         "root=/dev/root",
         "rootfstype=hostfs",
@@ -150,19 +150,19 @@ def _command(way: Way, job: Mapping[str, Any], folder: Path) -> list[str]:
         "con1=null",
         f"uml_dir={folder}",
         "umid=guest",
-        *(["time-travel=inf-cpu"] if way.virtual else []),
-        *way.arguments,
+        *(["time-travel=inf-cpu"] if kernel.virtual else []),
+        *kernel.arguments,
         f"init={python}",
         "--",
         *("-I", "-S", "-c", start, _IN_GUEST, "guest", str(folder)),
     ]
 
 
-def _modules(way: Way) -> list[str]:
+def _modules(kernel: Kernel) -> list[str]:
     """Modules of the guest kernel that a network needs; none if everything is built in."""
-    if way.kernel is None or way.virtual:
+    if kernel.program is None or kernel.virtual:
         return []
-    places = sorted(way.kernel.parent.parent.glob("lib/uml/modules/*/kernel"))
+    places = sorted(kernel.program.parent.parent.glob("lib/uml/modules/*/kernel"))
     return [
         str(found)
         for name in MODULES
@@ -183,7 +183,7 @@ def _memory_mb(job: Mapping[str, Any]) -> int:
 
 def _wait(
     process: subprocess.Popen[bytes],
-    way: Way,
+    kernel: Kernel,
     job: Mapping[str, Any],
     folder: Path,
     progress: Callable[[float], object] | None,
@@ -199,7 +199,7 @@ def _wait(
             (folder / "stop").write_text("")
         if stopping is not None and now - stopping > END_S:
             return
-        if way.kernel is not None and not (folder / "booted").exists():
+        if kernel.program is not None and not (folder / "booted").exists():
             if now - started > BOOT_S:
                 raise BackendError(
                     "",
@@ -232,11 +232,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _why(folder: Path, way: Way) -> str:
+def _why(folder: Path, kernel: Kernel) -> str:
     failed = folder / "failed.txt"
     if failed.exists():
         return " ".join(failed.read_text().split())
-    return f"{way.title} ended early ({_last_words(folder)})"
+    return f"{kernel.title} ended early ({_last_words(folder)})"
 
 
 def _last_words(folder: Path) -> str:

@@ -23,8 +23,8 @@ def idle_red(scenario: Scenario) -> Iterator[str]:
         scenario: What would be run. Only values that it gives count.
     """
     for link in scenario.links:
-        for way in ("forward", "backward"):
-            direction = link.direction(way)
+        for name in ("forward", "backward"):
+            direction = link.direction(name)
             for place, red, asked in _reds(direction.queue, "queue", asked=False):
                 where = f"{direction.name}: {place}.idles"
                 if "idles" not in red.model_fields_set:

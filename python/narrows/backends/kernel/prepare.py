@@ -21,8 +21,8 @@ from pathlib import Path
 
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel import trial
-from narrows.backends.kernel.kernels import Kernel, apply, meter
-from narrows.backends.kernel.ways import CONFIG, guest_folder, guest_version
+from narrows.backends.kernel.available import CONFIG, guest_folder, guest_version
+from narrows.backends.kernel.kernels import PeriodKernel, apply, meter
 from narrows.backends.kernel.workspace import Workspace, workspace
 from narrows.errors import argument
 from narrows.private import open_lock
@@ -78,7 +78,7 @@ def estimate_s() -> float:
     return FETCH_S + CPU_S / (os.cpu_count() or 1)
 
 
-def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None) -> Path:
+def prepare(told: Step, source: Path | None = None, kernel: PeriodKernel | None = None) -> Path:
     """Builds the guest kernel if it does not exist yet, and returns its path.
 
     Args:
@@ -133,7 +133,7 @@ def prepare(told: Step, source: Path | None = None, kernel: Kernel | None = None
 
 
 def _build(
-    work: Path, told: Step, source: Path | None, kernel: Kernel | None, place: Workspace
+    work: Path, told: Step, source: Path | None, kernel: PeriodKernel | None, place: Workspace
 ) -> str:
     if source is None:
         told("fetching the kernel's source", 0.0)

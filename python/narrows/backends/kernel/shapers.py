@@ -27,25 +27,25 @@ _QUANTUM = 200_000
 
 
 def commands(
-    device: str, stab: str, way: Mapping[str, Any], ring: int, stall: int
+    device: str, stab: str, direction: Mapping[str, Any], ring: int, stall: int
 ) -> Sequence[str]:
     """The commands that make `1:1`, the parent of the queue.
 
     Args:
         device: The device.
         stab: The arguments of a size table; empty for none.
-        way: A direction of a link, as in the plan.
+        direction: A direction of a link, as in the plan.
         ring: Bytes of the ring below the queue; 0 for no ring.
         stall: Bytes that may leave at once after the machine has stalled.
     """
-    framing, rate = way["framing"], way["rate"]
+    framing, rate = direction["framing"], direction["rate"]
     words = ""
     beyond = framing["overhead"] - framing["queue_overhead"]
     if beyond > 0 or framing["min"]:
         words = f" overhead {max(beyond, 0)} mpu {framing['min']}"
-    frame = max(way["mtu"] + framing["overhead"], framing["min"])
+    frame = max(direction["mtu"] + framing["overhead"], framing["min"])
     start = f"qdisc add dev {device} root handle 1: {stab}"
-    if ring and next(iter(way["queue"])) in _LOOKED_AT:
+    if ring and next(iter(direction["queue"])) in _LOOKED_AT:
         bucket = max(ring, frame) + stall
         return [f"{start}tbf rate {rate}bit burst {bucket} limit 10000000{words}"]
     # tc accepts no empty bucket.

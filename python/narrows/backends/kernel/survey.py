@@ -6,48 +6,48 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from narrows.backends.kernel.ways import NEEDED, Need, Way, look, missing_tools
+from narrows.backends.kernel.available import NEEDED, Kernel, Need, look, missing_tools
 
 
 @dataclass(frozen=True)
 class Survey:
-    """The ways to run a kernel on this machine, and the missing programs that all of them need."""
+    """The kernels that this machine offers, and the missing programs that all of them need."""
 
-    ways: Sequence[Way]
+    kernels: Sequence[Kernel]
     missing_tools: Sequence[Need]
 
     @property
     def chosen(self) -> str | None:
-        """The way that a run uses; None if there is none."""
+        """The kernel that a run uses; None if there is none."""
         if self.missing_tools:
             return None
-        return next((way.name for way in self.ways if not way.lacks), None)
+        return next((kernel.name for kernel in self.kernels if not kernel.lacks), None)
 
     def document(self) -> dict[str, Any]:
         """Everything as JSON values."""
         return {
             "chosen": self.chosen,
-            "ways": [
+            "kernels": [
                 {
-                    "name": way.name,
-                    "title": way.title,
-                    "usable": not way.lacks,
-                    "lacks": way.lacks,
-                    "fix": way.fix,
-                    "virtual_time": way.virtual,
+                    "name": kernel.name,
+                    "title": kernel.title,
+                    "usable": not kernel.lacks,
+                    "lacks": kernel.lacks,
+                    "fix": kernel.fix,
+                    "virtual_time": kernel.virtual,
                 }
-                for way in self.ways
+                for kernel in self.kernels
             ],
-            "queues": [] if all(way.lacks for way in self.ways) else list(NEEDED),
+            "queues": [] if all(kernel.lacks for kernel in self.kernels) else list(NEEDED),
             "missing_tools": [need.package for need in self.missing_tools],
         }
 
     def lines(self) -> Iterator[str]:
-        """A line for each way and each missing program, and a line for the way that a run uses."""
-        for way in self.ways:
-            mark = "*" if way.name == self.chosen else " "
-            says = f"no: {way.lacks} ({way.fix})" if way.lacks else "yes"
-            yield f"{mark} {way.name:<8} {way.title}: {says}"
+        """A line for each kernel, for each missing program, and for the kernel that a run uses."""
+        for kernel in self.kernels:
+            mark = "*" if kernel.name == self.chosen else " "
+            says = f"no: {kernel.lacks} ({kernel.fix})" if kernel.lacks else "yes"
+            yield f"{mark} {kernel.name:<8} {kernel.title}: {says}"
         for need in self.missing_tools:
             yield f"  {need.command} is missing: apt-get install {need.package}"
         if self.chosen is None:

@@ -88,5 +88,5 @@ def goodput_groups(run: Run) -> list[tuple[str, str]]:
 def series_name(series: tuple[str, str], among: Sequence[tuple[str, str]]) -> str:
     """The group's name, and the direction if others of the group go the other way."""
     group, direction = series
-    ways = [other for other, _ in among].count(group)
-    return f"{group}, {direction}" if ways > 1 else group
+    directions = [other for other, _ in among].count(group)
+    return f"{group}, {direction}" if directions > 1 else group

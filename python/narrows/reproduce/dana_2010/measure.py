@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 QUEUE = "ds1.forward"
 RETURNING = "ds1.backward"
 ROUTER = "A"
-LINK, _, WAY = QUEUE.partition(".")
+LINK, _, DIRECTION = QUEUE.partition(".")
 
 LOADED_S = 100.0
 """When the load begins, in seconds."""
@@ -152,7 +152,7 @@ def _delays(run: Run, samples: pl.DataFrame) -> Floats:
 
 def _average_s(run: Run, samples: pl.DataFrame) -> float:
     """When RED's average passed the minimum threshold of the run's scenario; NaN without RED."""
-    queue = _link(run)[WAY]["queue"]
+    queue = _link(run)[DIRECTION]["queue"]
     if not queue["kind"].startswith("red"):
         return math.nan
     minimum, told = queue["min"], row_floats(samples, "average_packets")

@@ -62,8 +62,8 @@ class Asking(Group):
     def _without_nagle(self) -> Tcp:
         return self.tcp.model_copy(update={"nagle": False})
 
-    def way(self, planner: Planner, server: str) -> dict[str, int]:
-        """The way to a server, and back."""
+    def paths(self, planner: Planner, server: str) -> dict[str, int]:
+        """The path to a server, and the path back."""
         return {
             "there": planner.path(self.client, server),
             "back": planner.path(server, self.client),

@@ -81,16 +81,16 @@ class Connections(Flows):
 
     def lower_connections(self, planner: Planner) -> list[dict[str, Any]]:
         """Its connections in the plan."""
-        ways: dict[tuple[str, str], tuple[int, int]] = {}
+        paths: dict[tuple[str, str], tuple[int, int]] = {}
         connections = []
         for number in range(self.total):
             name = f"{self.name}/{number}"
             chance = partial(planner.chance, name)
             pair = self.pair(number, chance)
-            if pair not in ways:
+            if pair not in paths:
                 there = planner.path(*pair, self.route)
-                ways[pair] = there, planner.path(*pair[::-1], self.route_back)
-            there, back = ways[pair]
+                paths[pair] = there, planner.path(*pair[::-1], self.route_back)
+            there, back = paths[pair]
             offset = self.offset(number, chance("start") if self.stagger == "random" else None)
             connections.append(
                 {

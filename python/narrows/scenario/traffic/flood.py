@@ -203,7 +203,7 @@ class Flood(
         yield "server", self.server
 
     def legs(self) -> Iterator[Leg]:
-        """The way to the server, and back."""
+        """The path to the server, and the path back."""
         yield Leg(self.source, self.server, None, "", "server")
         yield Leg(self.server, self.source, None, "", "server")
 

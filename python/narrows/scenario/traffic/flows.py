@@ -167,7 +167,7 @@ class Flows(Group):
             yield "", (self.sender, self.receiver)
 
     def legs(self) -> Iterator[Leg]:
-        """The ways of all pairs, there and back."""
+        """The paths of all pairs, there and back."""
         for key, (sender, receiver) in self.keyed_pairs():
             blamed = key or "receiver"
             yield Leg(sender, receiver, self.route, "route", blamed)

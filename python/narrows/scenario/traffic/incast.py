@@ -165,7 +165,7 @@ class Incast(
         yield from self._keyed_servers()
 
     def legs(self) -> Iterator[Leg]:
-        """The way to each server, and back."""
+        """The path to each server, and the path back."""
         for key, server in self._keyed_servers():
             yield Leg(self.client, server, None, "", key)
             yield Leg(server, self.client, None, "", key)
@@ -178,11 +178,11 @@ class Incast(
 
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """Two applications: the client, and what answers at all servers."""
-        ways = [self.way(planner, server) for server in self.servers]
+        paths = [self.paths(planner, server) for server in self.servers]
         client = self.application(
             "incast",
             responder=planner.position + 1,
-            servers=[way for way in ways for _ in range(self.connections)],
+            servers=[both for both in paths for _ in range(self.connections)],
             tcp=self.tcp_settings(planner),
             start=self.start,
             kept=self.reuse,

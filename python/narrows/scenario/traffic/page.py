@@ -406,7 +406,7 @@ class Page(
         yield from self._keyed_servers()
 
     def legs(self) -> Iterator[Leg]:
-        """The way to each server, and back."""
+        """The path to each server, and the path back."""
         for key, server in self._keyed_servers():
             yield Leg(self.client, server, None, "", key)
             yield Leg(server, self.client, None, "", key)
@@ -436,7 +436,7 @@ class Page(
         browsers = self.application(
             "page",
             responder=planner.position + 1,
-            servers=[self.way(planner, server) for server in servers],
+            servers=[self.paths(planner, server) for server in servers],
             tcp=self.tcp_settings(planner),
             start=self.start,
             connections=connections,

@@ -230,7 +230,7 @@ class Transfer(
         yield from ((f"secondaries[{index}]", name) for index, name in enumerate(self.secondaries))
 
     def legs(self) -> Iterator[Leg]:
-        """The way from each secondary to the server, and back."""
+        """The path from each secondary to the server, and the path back."""
         for index, name in enumerate(self.secondaries):
             key = f"secondaries[{index}]"
             yield Leg(name, self.server, None, "", key)

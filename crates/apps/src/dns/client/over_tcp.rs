@@ -27,8 +27,8 @@ impl Workers {
         worker.together = worker.together.saturating_add(1);
         let (transport, port) = tcp.transport();
         let row = worker.begin_attempt(host, transport);
-        let ways = [settings.there, settings.back];
-        let dial = connections::dial(settings.server, ways, tcp.tcp, port);
+        let paths = [settings.there, settings.back];
+        let dial = connections::dial(settings.server, paths, tcp.tcp, port);
         let secure = tcp.tls.map(|tls| (tls.handshake, tls.quic));
         let asker = (number, row);
         let (asked, connection) =

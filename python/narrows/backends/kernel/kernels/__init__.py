@@ -16,7 +16,7 @@ from pathlib import Path
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel.kernels.edits import Edit, apply
 
-__all__ = ["METER", "Edit", "Kernel", "apply", "find", "meter", "names"]
+__all__ = ["METER", "Edit", "PeriodKernel", "apply", "find", "meter", "names"]
 
 _FOLDER = Path(__file__).parent
 
@@ -25,7 +25,7 @@ METER = _FOLDER.parent / "guest.toml"
 
 
 @dataclass(frozen=True)
-class Kernel:
+class PeriodKernel:
     """A period kernel: one that behaves like the kernels of an earlier year."""
 
     name: str
@@ -53,7 +53,7 @@ def names() -> Sequence[str]:
 
 
 @cache
-def find(name: str) -> Kernel:
+def find(name: str) -> PeriodKernel:
     """The kernel of this name.
 
     Raises:
@@ -64,4 +64,4 @@ def find(name: str) -> Kernel:
     file = _FOLDER / f"{name}.toml"
     text = tomllib.loads(file.read_text())
     edits = [Edit(**edit) for edit in text.pop("edit")]
-    return Kernel(name, file, **text, edits=edits)
+    return PeriodKernel(name, file, **text, edits=edits)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from narrows.backends import BackendError, run
-from narrows.backends.kernel import trial, ways
+from narrows.backends.kernel import available, trial
 from narrows.cli import main
 from tests.kernel.scenarios import dumbbell
 
@@ -16,7 +16,7 @@ from tests.kernel.scenarios import dumbbell
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder where a guest kernel would be, in the test's own cache."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = ways.guest_folder()
+    found = available.guest_folder()
     found.mkdir(parents=True)
     return found
 
@@ -28,11 +28,11 @@ def test_a_part_of_a_kernel_is_none(
     (folder / "linux").write_bytes(b"")
     if about is not None:
         (folder / "about.json").write_bytes(about.encode(errors="surrogateescape"))
-    assert ways.guest_version() is None
+    assert available.guest_version() is None
     main(["kernel", "check"])
     assert "no kernel is built (run narrows kernel prepare)" in capsys.readouterr().out
     with pytest.raises(BackendError, match="no kernel is built; hint: run narrows kernel prepare"):
-        ways.choose("virtual")
+        available.choose("virtual")
 
 
 def test_a_guest_that_does_not_boot_is_one_line(folder: Path) -> None:

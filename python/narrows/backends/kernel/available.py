@@ -1,4 +1,4 @@
-"""Ways to a kernel on this machine: its own kernel, or a guest in virtual or real time."""
+"""The kernels that a machine offers: its own, or a guest in virtual or real time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel import kernels, trial
-from narrows.backends.kernel.kernels import Kernel
+from narrows.backends.kernel.kernels import PeriodKernel
 from narrows.backends.kernel.workspace import PREFIX
 from narrows.private import cache_folder
 
@@ -47,13 +47,13 @@ _TRIALS = {
 
 
 @dataclass(frozen=True)
-class Way:
-    """A way to a kernel with queues."""
+class Kernel:
+    """A kernel with queues, and how it is started."""
 
     name: str
     """`host`, `virtual`, `real`, or the name of a period kernel."""
     title: str
-    kernel: Path | None
+    program: Path | None
     """The guest's program; None for the host's own kernel."""
     virtual: bool
     """Whether the guest has its own clock, which skips time in which nothing happens."""
@@ -74,7 +74,7 @@ class Way:
 
 
 class Need(NamedTuple):
-    """A program that every way needs."""
+    """A program that every kernel needs."""
 
     command: str
     package: str
@@ -83,30 +83,30 @@ class Need(NamedTuple):
 _PROGRAMS = (Need("tc", "iproute2"),)
 
 
-def look() -> Sequence[Way]:
-    """All ways, the preferred one first, each with what it lacks. Boots each guest to find out.
+def look() -> Sequence[Kernel]:
+    """All kernels, the preferred one first, each with what it lacks. Boots each guest to find out.
 
     A guest in virtual time comes before one in real time. The host's own kernel comes before both,
     because nothing is as real. Period kernels come last: only their names choose them.
     """
-    ways = [_host(), _virtual(), _real(), *(_other(name) for name in kernels.names())]
-    return [_booted(way) if way.virtual else way for way in ways]
+    offered = [_host(), _virtual(), _real(), *(_other(name) for name in kernels.names())]
+    return [_booted(kernel) if kernel.virtual else kernel for kernel in offered]
 
 
-def choose(name: str | None = None) -> Way:
-    """The first way that is available, or the named one.
+def choose(name: str | None = None) -> Kernel:
+    """The first kernel that is available, or the named one.
 
     Raises:
-        BackendError: No way is available, or the named one is not.
+        BackendError: No kernel is available, or the named one is not.
     """
     for need in missing_tools():
         raise BackendError("", f"{need.command} is missing", f"apt-get install {need.package}")
     if name is not None and name in kernels.names():
-        ways: Sequence[Callable[[], Way]] = [partial(_other, name)]
+        candidates: Sequence[Callable[[], Kernel]] = [partial(_other, name)]
     else:
-        ways = [_host, _virtual, _real]
-    for way in ways:
-        found = way()
+        candidates = [_host, _virtual, _real]
+    for candidate in candidates:
+        found = candidate()
         if name is not None and found.name != name:
             continue
         if not found.lacks:
@@ -121,11 +121,11 @@ def choose(name: str | None = None) -> Way:
 
 
 def missing_tools() -> list[Need]:
-    """Programs that every way needs but that are not installed."""
+    """Programs that every kernel needs but that are not installed."""
     return [need for need in _PROGRAMS if shutil.which(need.command, path=PATH) is None]
 
 
-def guest_folder(kernel: Kernel | None = None) -> Path:
+def guest_folder(kernel: PeriodKernel | None = None) -> Path:
     """The folder of the guest kernel that `prepare` builds, named after its source.
 
     Args:
@@ -140,7 +140,7 @@ def guest_folder(kernel: Kernel | None = None) -> Path:
     return cache_folder() / "narrows" / "kernel" / f"{name}-{digest}"
 
 
-def guest_version(kernel: Kernel | None = None) -> str | None:
+def guest_version(kernel: PeriodKernel | None = None) -> str | None:
     """The version of the guest kernel; None if none is built, or only a part of one."""
     folder = guest_folder(kernel)
     try:
@@ -151,68 +151,70 @@ def guest_version(kernel: Kernel | None = None) -> str | None:
     return version if isinstance(version, str) and (folder / "linux").is_file() else None
 
 
-def _host() -> Way:
+def _host() -> Kernel:
     title = f"this machine's own kernel, {platform.release()}"
-    way = Way("host", title, None, virtual=False)
+    kernel = Kernel("host", title, None, virtual=False)
     if platform.system() != "Linux":
-        return _lacking(way, f"{platform.system()} is not Linux", "use a Linux machine")
+        return _lacking(kernel, f"{platform.system()} is not Linux", "use a Linux machine")
     if os.geteuid() != 0:
-        return _lacking(way, "it needs root", "use a guest, or run as root")
+        return _lacking(kernel, "it needs root", "use a guest, or run as root")
     missing = _refused_queues()
     if missing:
         return _lacking(
-            way, f"it has no {', '.join(missing)}", "use a guest: narrows kernel prepare"
+            kernel, f"it has no {', '.join(missing)}", "use a guest: narrows kernel prepare"
         )
-    return way
+    return kernel
 
 
-def _virtual() -> Way:
-    way = Way("virtual", "a guest in virtual time", guest_folder() / "linux", virtual=True)
-    return _built(way, guest_version(), "narrows kernel prepare")
+def _virtual() -> Kernel:
+    kernel = Kernel("virtual", "a guest in virtual time", guest_folder() / "linux", virtual=True)
+    return _built(kernel, guest_version(), "narrows kernel prepare")
 
 
-def _other(name: str) -> Way:
-    kernel = kernels.find(name)
-    way = Way(
+def _other(name: str) -> Kernel:
+    period = kernels.find(name)
+    kernel = Kernel(
         name,
         "a guest in virtual time",
-        guest_folder(kernel) / "linux",
+        guest_folder(period) / "linux",
         virtual=True,
-        profile=kernel.profile,
-        arguments=[f"{key}={value}" for key, value in kernel.arguments.items()],
+        profile=period.profile,
+        arguments=[f"{key}={value}" for key, value in period.arguments.items()],
     )
-    found = _built(way, guest_version(kernel), f"narrows kernel prepare --kernel {name}")
-    return replace(found, title=f"{found.title} with {kernel.title}")
+    found = _built(kernel, guest_version(period), f"narrows kernel prepare --kernel {name}")
+    return replace(found, title=f"{found.title} with {period.title}")
 
 
-def _built(way: Way, version: str | None, command: str) -> Way:
-    """The way, with the version in its title, or with what it lacks."""
+def _built(kernel: Kernel, version: str | None, command: str) -> Kernel:
+    """The kernel, with the version in its title, or with what it lacks."""
     if platform.system() != "Linux" or platform.machine() != "x86_64":
-        return _lacking(way, "User-Mode Linux is for x86-64", "use a Linux machine with x86-64")
+        return _lacking(kernel, "User-Mode Linux is for x86-64", "use a Linux machine with x86-64")
     if version is None:
-        return _lacking(way, "no kernel is built", f"run {command}")
-    return replace(way, title=f"{way.title}, Linux {version}")
+        return _lacking(kernel, "no kernel is built", f"run {command}")
+    return replace(kernel, title=f"{kernel.title}, Linux {version}")
 
 
-def _real() -> Way:
+def _real() -> Kernel:
     found = shutil.which(_DEBIAN, path=PATH)
-    kernel = Path(found or f"/usr/bin/{_DEBIAN}")
-    way = Way("real", "a guest in real time, Debian's user-mode-linux", kernel, virtual=False)
+    program = Path(found or f"/usr/bin/{_DEBIAN}")
+    kernel = Kernel(
+        "real", "a guest in real time, Debian's user-mode-linux", program, virtual=False
+    )
     if found is None:
-        return _lacking(way, f"{_DEBIAN} is missing", "apt-get install user-mode-linux")
-    return _booted(way)
+        return _lacking(kernel, f"{_DEBIAN} is missing", "apt-get install user-mode-linux")
+    return _booted(kernel)
 
 
-def _booted(way: Way) -> Way:
-    """The way, marked as lacking something if its guest does not boot."""
-    if way.lacks or way.kernel is None:
-        return way
-    why = trial.why_not(way.kernel, virtual=way.virtual)
-    return _lacking(way, why, "run narrows kernel prepare") if why else way
+def _booted(kernel: Kernel) -> Kernel:
+    """The kernel, marked as lacking something if its guest does not boot."""
+    if kernel.lacks or kernel.program is None:
+        return kernel
+    why = trial.why_not(kernel.program, virtual=kernel.virtual)
+    return _lacking(kernel, why, "run narrows kernel prepare") if why else kernel
 
 
-def _lacking(way: Way, lacks: str, fix: str) -> Way:
-    return replace(way, lacks=lacks, fix=fix)
+def _lacking(kernel: Kernel, lacks: str, fix: str) -> Kernel:
+    return replace(kernel, lacks=lacks, fix=fix)
 
 
 _NUMBERS = itertools.count()
