@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from narrows import Run, Scenario
-from narrows.agreement import METRICS, RESPONSE, Comparison, conduct, drawn, kept, set_of
+from narrows.agreement import METRICS, RESPONSE, Comparison, conduct, drawn, saved, set_of
 from narrows.agreement.compare import at_the_jump
 from narrows.agreement.conduct import Agreement, words
 from narrows.agreement.plots import scatter
@@ -207,7 +207,7 @@ def test_an_agreement_goes_on_where_it_was_stopped(
         asked.append(scenario.name)
         return run(scenario, **settings)
 
-    monkeypatch.setattr(kept, "run", counted)
+    monkeypatch.setattr(saved, "run", counted)
     second = conduct(draws=2, seed=1, sim_seeds=2, backend="sim", draw=small, folder=tmp_path)
     assert len(asked) == 2
     assert second.comparisons[0].kernel == first.comparisons[0].kernel
@@ -245,7 +245,7 @@ def test_a_run_of_another_draw_is_refused(tmp_path: Path) -> None:
         conduct(draws=1, seed=1, sim_seeds=1, backend="sim", draw=other, folder=tmp_path)
 
 
-def test_keys_that_no_kernel_looks_at_leave_a_kept_run_valid() -> None:
+def test_keys_that_no_kernel_looks_at_leave_a_saved_run_valid() -> None:
     above = drawn(1, 3)
     assert above.links[0].direction("forward").queue.kind == "red"
     below = above.with_({"links.bottleneck.forward.queue.idles": True})
@@ -256,7 +256,7 @@ def test_keys_that_no_kernel_looks_at_leave_a_kept_run_valid() -> None:
 def test_a_folder_that_holds_something_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "kept").write_text("")
+    (tmp_path / "saved").write_text("")
     assert main(["agreement", "--draws", "1", "--out", str(tmp_path)]) == 2
     assert "holds other files; hint: choose a new or empty folder" in capsys.readouterr().err
 

@@ -50,7 +50,7 @@ def test_incast_asks_each_server_on_each_connection() -> None:
     client, responder = applications({**INCAST, "connections": 3, "service": "2 ms"})
     assert client["incast"]["servers"] == [{"there": 0, "back": 1}] * 3
     assert client["incast"]["block"] == {"constant": 30_000}
-    assert client["incast"]["kept"] is True
+    assert client["incast"]["reuse"] is True
     assert responder["responder"]["service"] == {"constant": 2 * S // 1000}
 
 

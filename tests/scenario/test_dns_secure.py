@@ -173,7 +173,7 @@ def test_over_quic_both_ends_have_its_settings() -> None:
     assert (of_client["payload"], of_client["initial_window"]) == (1200, None)
     assert of_client["max_ack_delay"] == 25 * 10**9
     # RFC 9250, 4.2: each query has a stream of its own.
-    assert client["tcp"]["reuse"]["kept"]["pipelined"]
+    assert client["tcp"]["reuse"]["persistent"]["pipelined"]
 
 
 def test_attempts_over_quic_say_so() -> None:

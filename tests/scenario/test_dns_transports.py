@@ -72,7 +72,7 @@ def test_a_profile_gives_what_is_left_out_and_keys_win_over_it() -> None:
     client, _, _ = plan('profile = "unbound"')
     assert client["udp"]["payload"] == 1232
     assert client["udp"]["timeouts"][0] == 376 * 10**9
-    kept = client["tcp"]["reuse"]["kept"]
+    kept = client["tcp"]["reuse"]["persistent"]
     assert (kept["idle_timeout"], kept["queries"], kept["pipelined"]) == (60 * S, 200, True)
     assert client["tcp"]["attempts"] == {"refused": 10, "closed": 5, "reset": 5, "silent": 5}
     assert client["tcp"]["udp_between"]
@@ -82,7 +82,7 @@ def test_a_profile_gives_what_is_left_out_and_keys_win_over_it() -> None:
         'udp_between = false, idle_timeout = "1 s" }',
     )
     assert (client["udp"]["timeouts"], client["udp"]["payload"]) == ([S], 4000)
-    kept = client["tcp"]["reuse"]["kept"]
+    kept = client["tcp"]["reuse"]["persistent"]
     assert (kept["idle_timeout"], kept["queries"]) == (S, 7)
     assert set(client["tcp"]["attempts"].values()) == {2}
     assert not client["tcp"]["udp_between"]
@@ -561,7 +561,7 @@ def test_a_client_that_was_not_captured_over_tls_keeps_its_habits_over_tcp(trans
     # ten refused connections are five without Fast Open.
     of_client = client["tcp"]
     assert (of_client["connect_timeout"], of_client["answer_timeout"]) == (3 * S, 3 * S)
-    kept = of_client["reuse"]["kept"]
+    kept = of_client["reuse"]["persistent"]
     assert (kept["idle_timeout"], kept["queries"], kept["pipelined"]) == (60 * S, 200, True)
     assert of_client["attempts"] == dict.fromkeys(("refused", "closed", "reset", "silent"), 5)
     assert not tcp[of_client["tcp"]]["fast_open"] and not tcp[of_client["tcp"]]["nagle"]

@@ -189,7 +189,7 @@ def test_a_kept_connection_has_the_share_of_a_download(transport: str) -> None:
     assert 0.5 * share < carried < 1.1 * share
     replies = over_it.filter(pl.col("fate").is_in(["answered", "late"]))
     assert (replies["fate"] == "late").mean() > 0.2  # type: ignore[operator]
-    assert any("% of the replies over kept connections came after" in f for f in kept.flags)
+    assert any("% of the replies over persistent connections came after" in f for f in kept.flags)
     # The connection itself never stalls: it is not silent for longer than it takes to give up.
     came = over_it.get_column("received_s").drop_nulls().sort()
     assert came.diff().max() < 1.9  # type: ignore[operator]

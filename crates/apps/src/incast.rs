@@ -43,7 +43,7 @@ keys! {
         block: Draw<Bytes> = Draw::Constant(Bytes::new(1)), size(1, LONGEST);
         /// Whether all rounds use the same connections, opened before the first round. Otherwise
         /// each round opens and closes its own.
-        kept: bool = false, any();
+        reuse: bool = false, any();
     }
 }
 
@@ -77,7 +77,7 @@ impl Settings for Incast {
             return Err("start: is too late".into());
         }
         // The connections of the previous round may still be closing.
-        Ok(if self.kept { self.servers.len() } else { 2 * self.servers.len() })
+        Ok(if self.reuse { self.servers.len() } else { 2 * self.servers.len() })
     }
 
     fn uses(&self, _environment: &Environment<'_>) -> Vec<Use> {
@@ -175,7 +175,7 @@ impl Application for Asking {
     }
 
     fn timer(&mut self, host: &mut dyn Host, _token: u32) {
-        if self.settings.kept && self.rounds.is_empty() && !self.warming {
+        if self.settings.reuse && self.rounds.is_empty() && !self.warming {
             self.warming = true;
             self.awaited = self.slots.len() as u32;
             for number in 0..self.slots.len() {
@@ -197,11 +197,11 @@ impl Application for Asking {
     }
 
     fn received(&mut self, host: &mut dyn Host, socket: Socket, answer: Message) {
-        let kept = self.settings.kept;
+        let reuse = self.settings.reuse;
         let Some((_, slot)) = self.slot(host, socket) else { return };
         slot.block = None;
         let counted = slot.count(host);
-        if !kept {
+        if !reuse {
             slot.socket = None;
             host.close(socket);
         }

@@ -86,7 +86,7 @@ pub struct AttemptRow {
     /// How long these round trips took; `None`: there were none, or they did not complete.
     pub handshake: Option<Span>,
     /// IP packets that the client sent for it. Over UDP: the query. Over a connection for one
-    /// query: all its packets. Over a kept connection: those from the query to its answer.
+    /// query: all its packets. Over a persistent connection: those from the query to its answer.
     pub packets_sent: u32,
     /// Their bytes.
     pub bytes_sent: u32,

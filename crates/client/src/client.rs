@@ -74,7 +74,7 @@ pub enum Transport {
 pub struct Client {
     server: Server,
     watch: Option<Watch>,
-    connection: Option<Kept>,
+    connection: Option<Persistent>,
     opened: u32,
     finished: Vec<ConnectionFacts>,
     ids: RandomState,
@@ -156,23 +156,24 @@ impl Client {
 
     fn ask_on_connection(&mut self, query: &Query, id: u16) -> Exchange {
         let until = Instant::now() + self.server.timeout;
-        if let Some(mut kept) = self.connection.take() {
-            if kept.is_open() {
-                let (exchange, left) = kept.ask(query, id, until, true, self.watch.as_ref());
+        if let Some(mut connection) = self.connection.take() {
+            if connection.is_open() {
+                let (exchange, left) = connection.ask(query, id, until, true, self.watch.as_ref());
                 self.keep_or_finish(left, &exchange);
                 return exchange;
             }
             // It was idle for too long and the server has closed it, so a client that wants an
             // answer opens another (RFC 7766, section 6.2.4).
-            self.finish(kept);
+            self.finish(connection);
         }
         let number = self.opened;
         self.opened += 1;
         let opened = if self.server.transport == Transport::Quic {
-            QuicConnection::open(&self.server, number, until).map(|made| Kept::Quic(made.into()))
+            QuicConnection::open(&self.server, number, until)
+                .map(|made| Persistent::Quic(made.into()))
         } else {
             Connection::open(&self.server, number, until, self.watch.as_ref())
-                .map(|made| Kept::Tcp(made.into()))
+                .map(|made| Persistent::Tcp(made.into()))
         };
         match opened {
             Ok(made) => {
@@ -192,7 +193,7 @@ impl Client {
         }
     }
 
-    fn keep_or_finish(&mut self, connection: Kept, exchange: &Exchange) {
+    fn keep_or_finish(&mut self, connection: Persistent, exchange: &Exchange) {
         if self.server.reuse && exchange.outcome == Outcome::Answered {
             self.connection = Some(connection);
         } else {
@@ -200,7 +201,7 @@ impl Client {
         }
     }
 
-    fn finish(&mut self, connection: Kept) {
+    fn finish(&mut self, connection: Persistent) {
         self.finished.push(connection.close(self.watch.as_ref()));
     }
 
@@ -212,14 +213,14 @@ impl Client {
     }
 }
 
-/// A kept connection of any transport.
+/// A persistent connection of any transport.
 #[derive(Debug)]
-enum Kept {
+enum Persistent {
     Tcp(Box<Connection>),
     Quic(Box<QuicConnection>),
 }
 
-impl Kept {
+impl Persistent {
     fn is_open(&mut self) -> bool {
         match self {
             Self::Tcp(made) => made.is_open(),

@@ -408,7 +408,7 @@ impl Connection {
                 frame.left = stamps::departure(&self.socket).or(frame.left);
                 return Ok(frame);
             }
-            // On a kept connection, Linux now and then delays acknowledgements. The measurement
+            // On a persistent connection, Linux now and then delays acknowledgements. The measurement
             // should not depend on that if a server waits for the acknowledgement of its first
             // segments.
             if !self.late_acknowledgements && self.secure.is_none() {

@@ -153,7 +153,7 @@ fn no_file_takes_a_gigabyte() {
             250_000,
         ),
         (
-            "queries on kept connections",
+            "queries on persistent connections",
             Box::new(pcap(260_000, |n| {
                 let message = query(n);
                 let whole = [&(message.len() as u16).to_be_bytes()[..], &message].concat();

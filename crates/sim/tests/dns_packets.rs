@@ -1,4 +1,4 @@
-//! The packets that attempts count over kept connections: those of attempts that fail too, and each
+//! The packets that attempts count over persistent connections: those of attempts that fail too, and each
 //! packet once.
 
 #[allow(dead_code, reason = "other tests use more of it")]
@@ -6,7 +6,7 @@ mod common;
 
 use common::{Dialogue, SERVER, attempts, kept, numbers, run, table, texts};
 use narrows_sim::plan::Monitor;
-use narrows_sim::plan::dns::client::{self, Attempts, Kept, Reuse};
+use narrows_sim::plan::dns::client::{self, Attempts, Persistent, Reuse};
 use narrows_sim::plan::dns::server::{self, OnQuery};
 use narrows_sim::{Simulation, quic, tls};
 use narrows_units::Span;
@@ -21,10 +21,15 @@ const CLIENT: tls::Client = tls::Client {
     early_data: false,
     close_notify: false,
 };
-const SHARED: Kept =
-    Kept { idle_timeout: None, queries: None, pipelined: true, shared: true, after_silence: false };
+const SHARED: Persistent = Persistent {
+    idle_timeout: None,
+    queries: None,
+    pipelined: true,
+    shared: true,
+    after_silence: false,
+};
 
-/// A kept connection over TCP, TLS and QUIC, and the name of each.
+/// A persistent connection over TCP, TLS and QUIC, and the name of each.
 fn dialogues() -> [(&'static str, Dialogue); 3] {
     let mut tcp = Dialogue::new();
     tcp.asking().reuse = kept();
@@ -127,7 +132,7 @@ fn a_query_without_an_answer_has_its_packets() {
         }
         assert_eq!(alone[1], alone[0], "{name}");
         dialogue.asking().reuse =
-            Reuse::Kept(Kept { shared: false, after_silence: true, ..SHARED });
+            Reuse::Persistent(Persistent { shared: false, after_silence: true, ..SHARED });
         // The second query goes over the same connection, and is acknowledged.
         assert_eq!(packets(&run(dialogue.plan())), [alone[0], (1.0, 1.0)], "{name}");
     }
@@ -137,7 +142,7 @@ fn a_query_without_an_answer_has_its_packets() {
 #[test]
 fn queries_that_wait_on_a_closed_connection_share_its_packets() {
     let (_, mut dialogue) = dialogues()[0].clone();
-    dialogue.asking().reuse = Reuse::Kept(SHARED);
+    dialogue.asking().reuse = Reuse::Persistent(SHARED);
     dialogue.serving().on_query = OnQuery::Close;
     dialogue.client.workers = 3;
     dialogue.client.queries = Some(1);
@@ -151,7 +156,7 @@ fn queries_that_wait_on_a_closed_connection_share_its_packets() {
 #[test]
 fn overlapping_queries_count_every_packet_once() {
     for (name, mut dialogue) in dialogues() {
-        dialogue.asking().reuse = Reuse::Kept(SHARED);
+        dialogue.asking().reuse = Reuse::Persistent(SHARED);
         dialogue.client.workers = 6;
         dialogue.client.queries = Some(100);
         dialogue.client.think_mean = Span::from_ms(40);

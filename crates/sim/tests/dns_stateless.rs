@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Dialogue, numbers, run, table};
-use narrows_sim::plan::dns::client::{Kept, Reuse};
+use narrows_sim::plan::dns::client::{Persistent, Reuse};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_units::Span;
 
@@ -44,7 +44,7 @@ fn a_query_takes_two_round_trips_and_two_packets_of_the_server_less() {
 /// later ones.
 #[test]
 fn the_second_query_goes_to_ordinary_tcp() {
-    let kept = Kept {
+    let kept = Persistent {
         idle_timeout: None,
         queries: None,
         pipelined: false,
@@ -52,7 +52,7 @@ fn the_second_query_goes_to_ordinary_tcp() {
         after_silence: false,
     };
     let mut plan = stateless();
-    plan.asking().reuse = Reuse::Kept(kept);
+    plan.asking().reuse = Reuse::Persistent(kept);
     assert_round_trips(&responses(&plan), &[2.0, 1.0, 1.0]);
     let attempts = table(&run(plan.plan()), "attempts");
     assert_eq!(numbers(&attempts, "reused"), [0.0, 1.0, 1.0]);
@@ -63,7 +63,7 @@ fn the_second_query_goes_to_ordinary_tcp() {
 /// Pipelined queries: the first goes to the server twice, and ordinary TCP answers both.
 #[test]
 fn pipelined_queries_go_to_ordinary_tcp() {
-    let kept = Kept {
+    let kept = Persistent {
         idle_timeout: None,
         queries: None,
         pipelined: true,
@@ -71,7 +71,7 @@ fn pipelined_queries_go_to_ordinary_tcp() {
         after_silence: false,
     };
     let mut plan = stateless();
-    plan.asking().reuse = Reuse::Kept(kept);
+    plan.asking().reuse = Reuse::Persistent(kept);
     plan.client.workers = 5;
     plan.client.queries = Some(2);
     let found = responses(&plan);
@@ -125,7 +125,7 @@ fn a_slow_server_is_asked_again_over_ordinary_tcp() {
 /// After 10 s without a query, the server closes.
 #[test]
 fn an_idle_connection_is_closed() {
-    let kept = Kept {
+    let kept = Persistent {
         idle_timeout: None,
         queries: None,
         pipelined: false,
@@ -133,7 +133,7 @@ fn an_idle_connection_is_closed() {
         after_silence: false,
     };
     let mut plan = stateless();
-    plan.asking().reuse = Reuse::Kept(kept);
+    plan.asking().reuse = Reuse::Persistent(kept);
     plan.client.think_mean = Span::from_secs(60);
     plan.client.queries = Some(6);
     let found = responses(&plan);

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Dialogue, ROUND_TRIP_MS, assert_trips, attempts, kept, numbers, run, table, trips};
 use narrows_sim::captured::Frame;
-use narrows_sim::plan::dns::client::{self, Attempts, Kept, Reuse};
+use narrows_sim::plan::dns::client::{self, Attempts, Persistent, Reuse};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::https::{Requests, Responses};
 use narrows_sim::plan::dns::server;
@@ -389,7 +389,7 @@ fn https_has_its_preface_whoever_asks_first() {
         https: Some(server::Https { tcp: 1, handshake: SERVER, responses }),
         quic: None,
     });
-    dialogue.asking().reuse = Reuse::Kept(Kept {
+    dialogue.asking().reuse = Reuse::Persistent(Persistent {
         idle_timeout: None,
         queries: None,
         pipelined: true,

@@ -80,7 +80,7 @@ fn incast(servers: usize, segments: u64) -> Incast {
         pause: Draw::Constant(Span::ZERO),
         request: 100,
         block: Draw::Constant(Bytes::new(segments * SEGMENT)),
-        kept: true,
+        reuse: true,
     }
 }
 
@@ -134,7 +134,7 @@ fn a_round_without_loss_takes_a_round_trip_and_the_blocks_on_the_wire() {
 #[test]
 fn a_round_with_new_connections_takes_another_round_trip() {
     let mut settings = incast(1, 10);
-    (settings.kept, settings.rounds) = (false, 3);
+    (settings.reuse, settings.rounds) = (false, 3);
     settings.pause = Draw::Constant(Span::from_ms(5));
     let simulation = run_incast(star(1, 1000, 10_000), settings);
     // SYN and SYN-ACK have 20 bytes of options beyond 40; the ACK leaves before the request.
@@ -199,7 +199,7 @@ fn a_round_that_a_server_does_not_answer_has_no_end() {
     // Nothing comes from the second server.
     plan.links[5].loss = 1.0;
     plan.tcp[0].max_retries = 2;
-    let settings = Incast { rounds: 2, kept: false, ..incast(2, 10) };
+    let settings = Incast { rounds: 2, reuse: false, ..incast(2, 10) };
     let simulation = run_incast(plan, settings);
     let rows = table(&simulation, "rounds");
     assert_eq!(numbers(&rows, "failed"), [1.0, 1.0]);
@@ -369,7 +369,7 @@ fn a_page_of_which_an_object_never_comes_fails() {
 #[test]
 fn results_do_not_depend_on_shortcuts() {
     let mut plan = star(6, 100, 40);
-    let settings = Incast { rounds: 6, kept: false, ..incast(6, 40) };
+    let settings = Incast { rounds: 6, reuse: false, ..incast(6, 40) };
     add(&mut plan, [Kind::Incast(settings), responder(Span::from_us(300))]);
     let mut objects = vec![object(&[])];
     objects.extend((0..20).map(|_| object(&[0])));
@@ -385,7 +385,7 @@ fn results_do_not_depend_on_shortcuts() {
 fn the_goodput_of_clients_is_what_they_asked_for() {
     let mut plan = star(6, 100, 40);
     plan.goodput_interval = Some(Span::from_ms(10));
-    let settings = Incast { rounds: 6, kept: false, ..incast(6, 40) };
+    let settings = Incast { rounds: 6, reuse: false, ..incast(6, 40) };
     add(&mut plan, [Kind::Incast(settings), responder(Span::from_us(300))]);
     let objects = [vec![object(&[])], vec![object(&[0]); 20]].concat();
     let browsing = Page { responder: 3, browsers: 5, loads: 4, ..page(objects) };

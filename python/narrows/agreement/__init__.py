@@ -1,7 +1,7 @@
 """Compares the simulator with a kernel on randomly drawn scenarios.
 
 `draws` defines the distribution of scenarios, `compare` defines agreement, `conduct` runs both,
-`kept` keeps the kernel's runs, `output` reports the results, and `plots` draws them.
+`saved` saves the kernel's runs, `output` reports the results, and `plots` draws them.
 """
 
 from narrows.agreement.compare import METRICS, RESPONSE, Comparison, Metric

@@ -12,7 +12,7 @@ from typing import Any
 
 from narrows.agreement.compare import METRICS, Comparison, Metric, compared
 from narrows.agreement.draws import drawn, set_of
-from narrows.agreement.kept import kernel_run
+from narrows.agreement.saved import kernel_run
 from narrows.backends import get, run
 from narrows.backends.interrupts import as_ended, until
 from narrows.scenario import Bulk, Scenario
@@ -144,7 +144,7 @@ def conduct(
 
     Raises:
         BackendError: The kernel is not available, or refuses a draw.
-        RunFolderError: A kept run cannot be read, or belongs to another draw.
+        RunFolderError: A saved run cannot be read, or belongs to another draw.
     """
     result = Agreement(seed, draws, sim_seeds, kernel_seeds)
     stop = threading.Event()

@@ -69,8 +69,8 @@ def command(
     A difference above its bound is a finding, not a failure.
     """
     from narrows.agreement import conduct
-    from narrows.agreement.kept import OWN
     from narrows.agreement.output import agreement_table, write
+    from narrows.agreement.saved import OWN
     from narrows.results.folder import refuse_others
 
     folder = out or free_folder(Path("runs"), "agreement")

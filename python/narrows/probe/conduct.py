@@ -18,7 +18,7 @@ from typing import Any
 from narrows import _core
 from narrows.errors import argument
 from narrows.probe.errors import ProbeError
-from narrows.probe.kept import kept_connections
+from narrows.probe.persistent import persistent_connections
 from narrows.probe.plan import Plan, Target
 from narrows.probe.verdict import verdicts
 from narrows.results import Measurement
@@ -102,10 +102,10 @@ def probe(plan: Plan, progress: Callable[[Progress], None] | None = None) -> Mea
         ]
     }
     if plan.reuse:
-        kept = kept_connections(
+        persistent = persistent_connections(
             measurement.exchanges, measurement.connections, exact=measurement.settings["watched"]
         )
-        findings["kept"] = [part.document() for part in kept]
+        findings["kept"] = [part.document() for part in persistent]
     return replace(measurement, findings=findings)
 
 

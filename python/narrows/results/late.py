@@ -1,4 +1,4 @@
-"""Finds replies over kept connections that come too late.
+"""Finds replies over persistent connections that come too late.
 
 Replies on one connection leave in order, and the connection gets the share of one download on a
 full link. If the replies need more, they queue at the server, and the client gives up one query
@@ -29,9 +29,9 @@ def late_replies(queries: pl.DataFrame, attempts: pl.DataFrame) -> list[str]:
         share = (own.get_column("fate") == "late").sum() / own.height
         if own.height >= _FEWEST and share > _SHARE:
             found.append(
-                f"{group}: {100 * share:.0f} % of the replies over kept connections came after the "
-                "client had given up; replies wait there for those before them, and a connection "
-                "gets no more of a full link than a download does; hint: use more connections "
-                "(transport.pipelining = false)"
+                f"{group}: {100 * share:.0f} % of the replies over persistent connections came "
+                "after the client had given up; replies wait there for those before them, and a "
+                "connection gets no more of a full link than a download does; hint: use more "
+                "connections (transport.pipelining = false)"
             )
     return found

@@ -30,7 +30,7 @@ def cautions(scenario: Tables) -> Iterator[str]:
             yield (
                 f"{group.name}: {group.profile} was not captured over "
                 f"{group.transport.kind.upper()}: handshakes, padding and Fast Open are as without "
-                "a profile; timeouts, tries and kept connections are those that it has over TCP"
+                "a profile; timeouts, tries and persistent connections are those over TCP"
             )
 
 

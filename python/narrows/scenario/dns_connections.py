@@ -51,7 +51,7 @@ class ConnectionUse(Table):
     idle_timeout: Span | None = None
     """The client closes a connection without queries after this time; by default the profile's, or
     never."""
-    queries: Annotated[int, Declared("KeptConnections", "queries")] | None = None
+    queries: Annotated[int, Declared("PersistentConnections", "queries")] | None = None
     """Queries after which the client closes a connection; by default the profile's, or no limit."""
     shared: Switch = False
     """All workers of the group use the same connections, as those of one resolver do; otherwise
@@ -75,7 +75,7 @@ class ConnectionUse(Table):
 
     def contradictions(self, profile: dns_profiles.Client | None) -> Faults:
         """What is wrong between its keys; `profile` provides missing keys."""
-        # One key is enough to turn kept connections off, such as in a variant of a sweep.
+        # One key is enough to turn persistent connections off, such as in a variant of a sweep.
         if self.reuse is False or self.is_kept(profile):
             return
         given = [key for key in _OF_KEPT if getattr(self, key, None)]
@@ -103,7 +103,7 @@ class ConnectionUse(Table):
                 idle = span_of(profile.idle_timeout_s) if idle is None else idle
                 queries = profile.queries_per_connection if queries is None else queries
             reuse = {
-                "kept": {
+                "persistent": {
                     "idle_timeout": idle,
                     "queries": queries,
                     "pipelined": self._is_pipelined(profile),

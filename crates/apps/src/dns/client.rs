@@ -19,7 +19,7 @@ use narrows_transport::Closed;
 use narrows_units::{MaybeTime, Span};
 
 use super::connections::{self, Asked, Connections};
-pub use super::connections::{Kept, Reuse};
+pub use super::connections::{Persistent, Reuse};
 use super::exchange::Exchange;
 use super::{PORT, is_truncated};
 use crate::record::{Fate, QueryRow, Records, Transport};

@@ -1,4 +1,4 @@
-//! A client's connections to its server: opened for one query, or kept and used again.
+//! A client's connections to its server: opened for one query, or kept for more queries.
 
 use narrows_transport::{quic, tls};
 use narrows_units::settings::{any, whole};
@@ -14,16 +14,16 @@ choice! {
         /// Opens one for each query, and closes it when the reply has arrived.
         Never,
         /// Uses them for later queries too.
-        Kept(Kept),
+        Persistent(Persistent),
     }
-    with Kept
+    with Persistent
 }
 
 impl Reuse {
     fn check(&self) -> Result<(), ConfigError> {
         match self {
             Self::Never => Ok(()),
-            Self::Kept(kept) => kept.check(),
+            Self::Persistent(persistent) => persistent.check(),
         }
     }
 }
@@ -31,7 +31,7 @@ impl Reuse {
 keys! {
     #[derive(Copy)]
     /// How a client keeps its connections.
-    pub struct Kept as "KeptConnections" {
+    pub struct Persistent as "PersistentConnections" {
         /// The client closes a connection that has had no query for this long; `None`: never.
         idle_timeout: Option<Span> = None, any();
         /// The number of queries after which it closes one; `None`: no limit.
@@ -126,17 +126,17 @@ impl Connections {
         random: &mut Random,
         (worker, row): (u32, u32),
     ) -> (Asked, &mut Connection) {
-        let kept = match self.reuse {
+        let persistent = match self.reuse {
             Reuse::Never => None,
-            Reuse::Kept(kept) => Some(kept),
+            Reuse::Persistent(persistent) => Some(persistent),
         };
-        let owner = kept.is_none_or(|kept| !kept.shared).then_some(worker);
+        let owner = persistent.is_none_or(|persistent| !persistent.shared).then_some(worker);
         let usable = |connection: &Connection| {
-            kept.is_some_and(|kept| {
+            persistent.is_some_and(|persistent| {
                 connection.owner == owner
                     && !connection.closing
-                    && kept.queries.is_none_or(|most| connection.queries < most)
-                    && (kept.pipelined || connection.waiting.is_empty())
+                    && persistent.queries.is_none_or(|most| connection.queries < most)
+                    && (persistent.pipelined || connection.waiting.is_empty())
             })
         };
         let found = self.open.numbered().find(|(_, connection)| usable(connection));
@@ -159,7 +159,7 @@ impl Connections {
                     written: 0,
                     waiting: Vec::new(),
                     closing: false,
-                    only_row: kept.is_none().then_some(row),
+                    only_row: persistent.is_none().then_some(row),
                     counted: Crossed::default(),
                     due: MaybeTime::NONE,
                     armed: MaybeTime::NONE,
@@ -192,7 +192,7 @@ impl Connections {
 
     /// Returns whether a connection on which a reply did not come in time is used again.
     pub(super) fn keeps_silent_ones(&self) -> bool {
-        matches!(self.reuse, Reuse::Kept(Kept { after_silence: true, .. }))
+        matches!(self.reuse, Reuse::Persistent(Persistent { after_silence: true, .. }))
     }
 
     /// Decides what happens to a connection after a reply has arrived or is no longer wanted.
@@ -204,10 +204,12 @@ impl Connections {
         }
         match self.reuse {
             Reuse::Never => connection.close(host),
-            Reuse::Kept(kept) if kept.queries.is_some_and(|most| connection.queries >= most) => {
+            Reuse::Persistent(persistent)
+                if persistent.queries.is_some_and(|most| connection.queries >= most) =>
+            {
                 connection.close(host);
             }
-            Reuse::Kept(kept) => match kept.idle_timeout {
+            Reuse::Persistent(persistent) => match persistent.idle_timeout {
                 Some(Span::ZERO) => connection.close(host),
                 Some(timeout) => {
                     connection.due = (host.now() + timeout).into();

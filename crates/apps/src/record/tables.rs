@@ -92,7 +92,7 @@ rows! {
         /// Time of the handshake; null: there was none, or it did not end.
         handshake_ms: f64 ["ms", null];
         /// IP packets that the client sent for it. With a connection for one query, these are all
-        /// packets of the connection. On a kept connection, they are those that crossed while the
+        /// packets of the connection. On a persistent connection, they are those that crossed while the
         /// attempt waited, answered or not, unless another attempt counts them. Over UDP, each
         /// fragment counts.
         packets_sent: u32 ["packets"];

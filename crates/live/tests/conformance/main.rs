@@ -16,7 +16,7 @@ use std::net::Ipv4Addr;
 use common::{Dialogue, client_and_server};
 use narrows_live::{Clock, Live, Part, Place};
 use narrows_sim::Simulation;
-use narrows_sim::plan::dns::client::{Arrivals, Kept, Reuse, Udp};
+use narrows_sim::plan::dns::client::{Arrivals, Persistent, Reuse, Udp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::OnQuery;
 use narrows_sim::plan::incast::{Incast, RoundTrip};
@@ -312,7 +312,7 @@ fn dns_over_tcp_on_one_connection() {
 }
 
 /// A connection serves four queries.
-const KEPT: Reuse = Reuse::Kept(Kept {
+const KEPT: Reuse = Reuse::Persistent(Persistent {
     idle_timeout: None,
     queries: Some(4),
     pipelined: true,
@@ -471,7 +471,7 @@ fn incast() {
         pause: Draw::Constant(Span::from_ms(5)),
         request: 100,
         block: Draw::Constant(Bytes::new(40_000)),
-        kept: false,
+        reuse: false,
     };
     let plan = plan_with(vec![Kind::Incast(incast), responder(None)], Span::from_secs(2));
     compare(plan, 17, &[]);

@@ -336,7 +336,7 @@ pub(crate) fn assert_trips(simulation: &Simulation, expected: &[f64]) {
 
 /// A connection that the client never closes, with one query at a time.
 pub(crate) fn kept() -> dns::client::Reuse {
-    dns::client::Reuse::Kept(dns::client::Kept {
+    dns::client::Reuse::Persistent(dns::client::Persistent {
         idle_timeout: None,
         queries: None,
         pipelined: false,

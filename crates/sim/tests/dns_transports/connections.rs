@@ -116,14 +116,14 @@ fn a_whole_query_has_as_long_as_it_takes() {
 /// A server that loses patience with half of a second query answers the first one before it closes.
 #[test]
 fn half_a_query_takes_no_reply_from_another_one() {
-    let shared = Kept {
+    let shared = Persistent {
         idle_timeout: None,
         queries: None,
         pipelined: true,
         shared: true,
         after_silence: false,
     };
-    let asking = Tcp { length_apart: true, reuse: Reuse::Kept(shared), ..over_tcp() };
+    let asking = Tcp { length_apart: true, reuse: Reuse::Persistent(shared), ..over_tcp() };
     let client = Client {
         workers: 2,
         queries: Some(1),
@@ -170,14 +170,15 @@ fn a_server_may_end_the_connection_instead_of_answering() {
 
 #[test]
 fn a_kept_connection_takes_one_round_trip_after_the_first_query() {
-    let kept = Kept {
+    let kept = Persistent {
         idle_timeout: None,
         queries: Some(4),
         pipelined: false,
         shared: false,
         after_silence: false,
     };
-    let client = Client { tcp: Some(Tcp { reuse: Reuse::Kept(kept), ..over_tcp() }), ..client() };
+    let client =
+        Client { tcp: Some(Tcp { reuse: Reuse::Persistent(kept), ..over_tcp() }), ..client() };
     let simulation = run(plan(client, server()));
     // Four queries a connection: the first of each opens it.
     let expected = [2.0, 1.0, 1.0, 1.0, 2.0, 1.0, 1.0, 1.0, 2.0, 1.0];
@@ -191,7 +192,7 @@ fn a_kept_connection_takes_one_round_trip_after_the_first_query() {
 /// Many workers share a connection: queries go out together, and replies come as they are ready.
 #[test]
 fn pipelined_queries_share_a_connection() {
-    let kept = Kept {
+    let kept = Persistent {
         idle_timeout: None,
         queries: None,
         pipelined: true,
@@ -200,7 +201,7 @@ fn pipelined_queries_share_a_connection() {
     };
     let client = Client {
         workers: 20,
-        tcp: Some(Tcp { reuse: Reuse::Kept(kept), ..over_tcp() }),
+        tcp: Some(Tcp { reuse: Reuse::Persistent(kept), ..over_tcp() }),
         ..client()
     };
     let jittery = |in_order| {

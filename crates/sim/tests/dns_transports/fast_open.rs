@@ -78,7 +78,7 @@ fn a_middlebox_that_drops_data_in_syns_costs_a_timeout() {
 /// Of the queries that wait for a shared connection, only the first goes with the SYN.
 #[test]
 fn the_first_query_of_a_shared_connection_goes_with_its_syn() {
-    let kept = Kept {
+    let kept = Persistent {
         idle_timeout: Some(Span::ZERO),
         queries: None,
         pipelined: true,
@@ -90,7 +90,7 @@ fn the_first_query_of_a_shared_connection_goes_with_its_syn() {
         queries: Some(2),
         arrivals: None,
         think_mean: Span::ZERO,
-        tcp: Some(Tcp { reuse: Reuse::Kept(kept), ..over_tcp() }),
+        tcp: Some(Tcp { reuse: Reuse::Persistent(kept), ..over_tcp() }),
         ..client()
     };
     let mut plan = plan(client, server());

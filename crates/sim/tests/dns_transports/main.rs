@@ -10,7 +10,7 @@ mod full_servers;
 mod udp;
 
 use common::{asking, kept, listening, numbers, profile, run, table};
-use narrows_sim::plan::dns::client::{Attempts, Client, Kept, Reuse, Tcp, Udp};
+use narrows_sim::plan::dns::client::{Attempts, Client, Persistent, Reuse, Tcp, Udp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::{self, Server, WhenFull};
 use narrows_sim::plan::{Application, Capture, Kind, LinkChange, Middlebox, Plan};

@@ -47,7 +47,7 @@ Key = tuple[int, str, str, int]
 
 def error_table() -> Table:
     """The root mean square of ours minus the published share, over the cells of Table IV."""
-    runs = _kept()
+    runs = _saved()
     errors = {(ring, octets): _error(runs, octets, ring) for ring in _RINGS for octets in REPLIES}
     rings = [ring for ring in _RINGS if any(errors[ring, octets] for octets in REPLIES)]
     replies = [octets for octets in REPLIES if any(errors[ring, octets] for ring in _RINGS)]
@@ -77,7 +77,7 @@ def _rms(values: list[float]) -> float:
     return math.sqrt(statistics.fmean(value * value for value in values))
 
 
-def _kept() -> dict[Key, float]:
+def _saved() -> dict[Key, float]:
     """The runs in the file."""
     text = (files(__package__) / _FILE).read_text(encoding="utf-8")
     return {
@@ -106,8 +106,8 @@ def _measured(key: Key) -> float:
 def main() -> None:
     """Runs what the file lacks, ring by ring."""
     path = Path(__file__).parent / _FILE
-    kept = _kept() if path.exists() else {}
-    if not kept:
+    saved = _saved() if path.exists() else {}
+    if not saved:
         path.write_text(",".join(_COLUMNS) + "\n", encoding="utf-8")
     lacking = [
         key
@@ -115,7 +115,7 @@ def main() -> None:
         for seed in _SEEDS
         for octets in REPLIES
         for cell in MAIN_CELLS
-        if (key := (octets, ring, cell, seed)) not in kept
+        if (key := (octets, ring, cell, seed)) not in saved
     ]
     pool = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="narrows")
     with pool, path.open("a") as file:

@@ -14,7 +14,7 @@ TITLES = {
 
 SPLIT = {
     "tcp-connect": "connections without a query",
-    "tcp-kept": "queries on kept connections",
+    "tcp-kept": "queries on persistent connections",
     "tcp-fastopen": "the query in the SYN (Fast Open)",
 }
 """Arms with BIND that break down the cost of the kernel's TCP."""

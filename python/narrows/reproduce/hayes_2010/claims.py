@@ -411,8 +411,8 @@ def _socket(rate: int) -> Claim:
         ),
     )
     note = (
-        "Of kernel and server. The rest is what a query costs more on a kept connection than over "
-        "UDP."
+        "Of kernel and server. The rest is what a query costs more on a persistent connection than "
+        "over UDP."
     )
     return replace(claim, note=note)
 
@@ -420,8 +420,8 @@ def _socket(rate: int) -> Claim:
 def _connection_share(runs: Runs, rate: int) -> float:
     """Which part of what stateless TCP saves goes with the connection, not with the query.
 
-    Over the kernel's TCP, a query costs what it costs on a kept connection, and its connection the
-    rest; over stateless TCP, the query costs what it costs over UDP.
+    Over the kernel's TCP, a query costs what it costs on a persistent connection, and its
+    connection the rest; over stateless TCP, the query costs what it costs over UDP.
     """
     udp, tcp, kept, stateless = (
         value(runs, arm, f"total_{rate}") for arm in ("udp", "tcp", "tcp-kept", "gateway")

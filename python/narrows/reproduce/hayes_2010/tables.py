@@ -107,8 +107,8 @@ def _split(outcome: Measurements, cells: list[str]) -> Table:
         "What the kernel's TCP costs: processor time of kernel and server",
         ["", f"us a query at {TOP}/s", f"us a query at {FAST}/s", "packets a query"],
         rows,
-        "A connection without a query is opened and closed by the client. Kept connections serve "
-        "one query after the other. With Fast Open the query comes with the SYN.",
+        "A connection without a query is opened and closed by the client. Persistent connections "
+        "serve one query after the other. With Fast Open the query comes with the SYN.",
     )
 
 

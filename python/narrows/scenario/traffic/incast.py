@@ -120,7 +120,7 @@ class Incast(
     DeclaredTable,
     Asking,
     declares="Incast",
-    without=("responder", "servers", "tcp", "start", "kept"),
+    without=("responder", "servers", "tcp", "start", "reuse"),
 ):
     """A client that asks many servers at once, each of which answers with a block.
 
@@ -185,7 +185,7 @@ class Incast(
             servers=[both for both in paths for _ in range(self.connections)],
             tcp=self.tcp_settings(planner),
             start=self.start,
-            kept=self.reuse,
+            reuse=self.reuse,
             **self.plain(),
         )
         return [client, self.responder(planner)]

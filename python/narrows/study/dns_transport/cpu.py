@@ -2,7 +2,7 @@
 
 The results that come with narrows cover BIND, NSD and Knot over UDP, over the kernel's TCP and
 behind the gateway, at 5000 queries a second, each query on its own connection. They do not cover
-kept connections, TLS, HTTPS or QUIC, so cells with these have no processor time.
+persistent connections, TLS, HTTPS or QUIC, so cells with these have no processor time.
 """
 
 from __future__ import annotations
@@ -61,6 +61,6 @@ def source() -> str:
         f"Processor time: make bench-gateway at {RATE:.0f} queries a second, each on a connection "
         f"of its own, on {host.get('processor', '?')} with Linux {host.get('kernel', '?')} "
         f"({', '.join(named)}), kernel and server together, median of "
-        f"{_bench().settings.get('rounds', '?')} rounds. Kept connections, TLS, HTTPS and QUIC "
-        "were not measured, so their cells have none. Long replies were not measured either."
+        f"{_bench().settings.get('rounds', '?')} rounds. Persistent connections, TLS, HTTPS and "
+        "QUIC were not measured, so their cells have none. Long replies were not measured either."
     )

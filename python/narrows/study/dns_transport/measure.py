@@ -8,9 +8,9 @@ within which at least 95 and 99 % of the queries were answered. Each is the time
 
 *Connections at the server* is a mean over time, for all clients together. Each client counts from
 its first measured query to its last, which covers whole cycles of asking and pausing. A connection
-counts from the end of its handshake until its answer. A kept connection counts until the client
-opens the next one or has asked nothing for `IDLE_S`. Half-open connections do not count, nor do the
-small entries of stateless TCP.
+counts from the end of its handshake until its answer. A persistent connection counts until the
+client opens the next one or has asked nothing for `IDLE_S`. Half-open connections do not count, nor
+do the small entries of stateless TCP.
 """
 
 from __future__ import annotations

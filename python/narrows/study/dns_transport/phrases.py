@@ -27,7 +27,7 @@ KEPT = (
     ("https-new", "https-kept"),
     ("quic-new", "quic-kept"),
 )
-"""Pairs of transports: with a connection for each query, and with kept connections."""
+"""Pairs of transports: with a connection for each query, and with persistent connections."""
 
 
 def title(factor: str, name: str) -> str:

@@ -51,7 +51,7 @@ def surprises(runs: pl.DataFrame) -> Surprises:
     for key, part in runs.group_by(at, maintain_order=True):
         cell = dict(zip(at, map(str, key), strict=True))
         pairs = [(line.name, line.ecn_of, "ECN costs") for line in TRANSPORTS if line.ecn_of]
-        pairs += [(kept, new, "a kept connection costs") for new, kept in KEPT]
+        pairs += [(kept, new, "a persistent connection costs") for new, kept in KEPT]
         for one, other, why in pairs:
             gap = difference(part, SECOND, {"transport": one}, {"transport": other})
             if gap is not None:

@@ -128,7 +128,7 @@ class DnsDesign:
         network.unknown(f"{key}transport.", tcp, {*_USE_KEYS, "tls"})
         use = network.use(tcp["tcp"], key)
         network.hold(ways[0]["from"], use, key)
-        kept = None if tcp["reuse"] == "never" else tcp["reuse"]["kept"]
+        kept = None if tcp["reuse"] == "never" else tcp["reuse"]["persistent"]
         attempts = dict(tcp["attempts"])
         attempts["timed-out"] = attempts.pop("silent")
         return {

@@ -13,7 +13,7 @@ import pytest
 
 from narrows.cli import main
 from narrows.probe import Plan, Target, probe
-from narrows.probe.kept import kept_connections
+from narrows.probe.persistent import persistent_connections
 from narrows.results.verdict_groups import group_verdicts
 from narrows.testbed.old_server import reply
 
@@ -65,8 +65,8 @@ def test_a_probe_says_how_often_the_server_closed(
     # Queries 1 and 2, 3 and 4, 5: the server closed two connections, and two queries had to connect
     # again. The probe itself closed the last.
     assert "2 connected again" in row
-    said = next(line for line in rest if "kept connections" in line)
-    assert "the server closed 2 of 3 kept connections" in said
+    said = next(line for line in rest if "persistent connections" in line)
+    assert "the server closed 2 of 3 persistent connections" in said
     assert "2 of 5 queries had to connect again" in said
 
 
@@ -106,12 +106,12 @@ def test_kept_connections_are_counted_and_their_idle_times_measured() -> None:
             "ended_s": [12.1, 20.2, 4.1, 20.2],
         }
     )
-    (kept,) = kept_connections(exchanges, connections, exact=True)
+    (kept,) = persistent_connections(exchanges, connections, exact=True)
     # The last answers came at 10.1 s and 0.1 s.
     assert kept.idle_s == pytest.approx((2.0, 3.0, 4.0))
     assert kept.sentence == (
-        "the server closed 2 of 4 kept connections after they were idle for 2 s to 4 s, median "
-        "3 s; 2 of 5 queries had to connect again"
+        "the server closed 2 of 4 persistent connections after they were idle for 2 s to 4 s, "
+        "median 3 s; 2 of 5 queries had to connect again"
     )
 
 

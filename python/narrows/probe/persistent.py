@@ -14,8 +14,8 @@ import polars as pl
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The kept connections to one server over one transport."""
+class Persistent:
+    """The persistent connections to one server over one transport."""
 
     target: str
     transport: str
@@ -36,14 +36,14 @@ class Kept:
     def sentence(self) -> str:
         """What happened to the connections, in words."""
         if self.idle_s is None:
-            return f"the server closed none of {self.connections} kept connections"
+            return f"the server closed none of {self.connections} persistent connections"
         low, middle, high = (f"{seconds:.2g} s" for seconds in self.idle_s)
         when = low if low == high else f"{low} to {high}, median {middle}"
         at_most = "" if self.exact else "at most "
         return (
-            f"the server closed {self.closed} of {self.connections} kept connections after they "
-            f"were idle for {at_most}{when}; {self.again} of {self.queries} queries had to connect "
-            "again"
+            f"the server closed {self.closed} of {self.connections} persistent connections after "
+            f"they were idle for {at_most}{when}; {self.again} of {self.queries} queries had to "
+            "connect again"
         )
 
     def document(self) -> dict[str, Any]:
@@ -55,10 +55,10 @@ class Kept:
         }
 
 
-def kept_connections(
+def persistent_connections(
     exchanges: pl.DataFrame, connections: pl.DataFrame, *, exact: bool
-) -> list[Kept]:
-    """What happened to kept connections, by server and transport.
+) -> list[Persistent]:
+    """What happened to persistent connections, by server and transport.
 
     Args:
         exchanges: The table `exchanges` of a probe that kept connections.
@@ -80,7 +80,7 @@ def kept_connections(
         idle = (closed["ended_s"] - closed["answered_s"]).drop_nulls().clip(0.0).to_list()
         asked = over.filter(target=target, transport=transport)
         found.append(
-            Kept(
+            Persistent(
                 target=str(target),
                 transport=str(transport),
                 connections=part.height,

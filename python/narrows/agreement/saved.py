@@ -32,15 +32,15 @@ def kernel_run(
     *,
     seed: int,
 ) -> Run:
-    """A draw's kernel run with a seed: the kept one, or a new one, which it then keeps.
+    """A draw's kernel run with a seed: the saved one, or a new one, which it then saves.
 
     Raises:
         BackendError: The kernel is not available, or refuses the draw.
-        RunFolderError: The kept run cannot be read, or belongs to something else.
+        RunFolderError: The saved run cannot be read, or belongs to something else.
     """
     path = None if folder is None else folder / RUNS / f"draw-{number}-{seed}"
     if path is not None and path.exists():
-        return _kept(path, scenario)
+        return _saved(path, scenario)
     real = run(scenario, seed=seed, backend=backend, progress=progress)
     if path is not None and real.status == "complete":
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def kernel_run(
     return real
 
 
-def _kept(path: Path, scenario: Scenario) -> Run:
+def _saved(path: Path, scenario: Scenario) -> Run:
     found = Run.load(path)
     # Keys that the kernel ignores may differ; the run is the same.
     if told(Scenario.of(found.scenario)) != told(scenario):
