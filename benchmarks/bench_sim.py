@@ -89,15 +89,17 @@ def run_all(
             for engine, count in rounds.items():
                 if number >= count:
                     continue
-                told = parameters[discipline]
+                given = parameters[discipline]
                 if engine == "narrows":
                     outcome = measure.narrows("run", discipline, str(seconds))
                 elif engine == "narrows.run":
                     outcome = measure.narrows("folder", discipline, str(seconds))
                 elif engine == "ns-2":
-                    outcome = measure.run(["ns", str(HERE / "ns2" / "dumbbell.tcl"), *told["ns-2"]])
+                    outcome = measure.run(
+                        ["ns", str(HERE / "ns2" / "dumbbell.tcl"), *given["ns-2"]]
+                    )
                 else:
-                    words = [f"--{key}={value}" for key, value in told["ns-3"].items()]
+                    words = [f"--{key}={value}" for key, value in given["ns-3"].items()]
                     outcome = measure.run([str(ns3), *words])
                 runs[engine, discipline].append(outcome)
                 what = f"round {number + 1}  {NAMES[discipline]:9}  {engine:11}"

@@ -127,8 +127,8 @@ def _connections(folder: Path) -> list[list[Packet]]:
     found: dict[tuple[str, str], list[Packet]] = collections.defaultdict(list)
     for direction, way in (("forward", "o"), ("backward", "i")):
         command = ["tcpdump", "-r", str(folder / f"access.{direction}.pcapng"), "-n", "-tt", "-S"]
-        told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        for line in told.splitlines():
+        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        for line in output.splitlines():
             if match := LINE.match(line):
                 stamp, source, to, flags, rest = match.groups()
                 ends = (source, to.rstrip(":")) if way == "o" else (to.rstrip(":"), source)
@@ -179,8 +179,8 @@ def _lines(connections: list[list[Packet]], version: str) -> list[str]:
                 ":".join(str((int(edge) - (start["o"] or 0)) % 2**32) for edge in block)
                 for block in re.findall(r"\{(\d+):(\d+)\}", rest)
             )
-            told = f"i {at + shift} {flags} {ack} {_number('win', rest)} {stamp} {echo} {blocks}"
-            lines.append(told.rstrip())
+            line = f"i {at + shift} {flags} {ack} {_number('win', rest)} {stamp} {echo} {blocks}"
+            lines.append(line.rstrip())
     return lines
 
 

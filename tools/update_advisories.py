@@ -32,9 +32,9 @@ def advisories(database: Path, packages: Iterable[str]) -> Mapping[str, Mapping[
     for package in sorted(set(packages)):
         for file in sorted((database / "crates" / package).glob("RUSTSEC-*.md")):
             _, _, rest = file.read_text(encoding="utf-8").partition("```toml\n")
-            told = tomllib.loads(rest.partition("\n```")[0])
-            if "withdrawn" not in told["advisory"] and "0000" not in file.stem:
-                versions = told["versions"]
+            read = tomllib.loads(rest.partition("\n```")[0])
+            if "withdrawn" not in read["advisory"] and "0000" not in file.stem:
+                versions = read["versions"]
                 good = [*versions.get("patched", ()), *versions.get("unaffected", ())]
                 found.setdefault(package, {})[file.stem] = good
     return found
@@ -53,8 +53,8 @@ def written(found: Mapping[str, Mapping[str, list[str]]]) -> str:
 
 def locked(lock: str) -> list[tuple[str, str]]:
     """The packages of a lock file, with their versions."""
-    told = tomllib.loads((CHECKOUT / lock).read_text(encoding="utf-8"))
-    return [(package["name"], package["version"]) for package in told["package"]]
+    read = tomllib.loads((CHECKOUT / lock).read_text(encoding="utf-8"))
+    return [(package["name"], package["version"]) for package in read["package"]]
 
 
 def main() -> None:

@@ -153,18 +153,18 @@ def _wrong(
     # A check would not find arithmetic that always overflows.
     command = ["cargo", "build", "--locked", "-q", "--lib", "--message-format=json"]
     command += [f"--package=narrows-{Path(crate).name}" for crate in crates]
-    told = subprocess.run(
+    done = subprocess.run(
         command, cwd=tree, env=dict(environment), capture_output=True, text=True, check=False
     )
-    if told.returncode == 0:
+    if done.returncode == 0:
         return set()
     wrong = set()
-    for line in told.stdout.splitlines():
+    for line in done.stdout.splitlines():
         message = json.loads(line).get("message") or {}
         for span in message.get("spans", []) if message.get("level") == "error" else []:
             for first, last, number in owners.get(span["file_name"], []):
                 if span["is_primary"] and first <= span["line_start"] <= last:
                     wrong.add(number)
     if not wrong:
-        raise RuntimeError(f"the woven mutants do not compile:\n{told.stdout}\n{told.stderr}")
+        raise RuntimeError(f"the woven mutants do not compile:\n{done.stdout}\n{done.stderr}")
     return wrong

@@ -74,11 +74,11 @@ def lines(title: str, clock: Callable[[], float] = time.monotonic) -> Update:
     Examples:
         >>> import contextlib, io
         >>> seconds = iter([0.0, 5.0, 10.0, 12.0, 20.0])
-        >>> with contextlib.redirect_stderr(io.StringIO()) as told:
+        >>> with contextlib.redirect_stderr(io.StringIO()) as printed:
         ...     update = lines("a run", lambda: next(seconds))
         ...     for done in (0.1, 0.2, 0.3, 0.5):
         ...         update(done, "of two")
-        >>> print(told.getvalue(), end="")
+        >>> print(printed.getvalue(), end="")
         a run: 20 % done, about 40 s left, of two
         a run: 50 % done, about 20 s left, of two
     """

@@ -20,7 +20,7 @@ from narrows.agreement.compare import at_the_jump
 from narrows.agreement.conduct import Agreement, words
 from narrows.agreement.plots import scatter
 from narrows.backends import get, run
-from narrows.backends.kernel.backend import told
+from narrows.backends.kernel.backend import job_of
 from narrows.cli import main
 from narrows.results import RunFolderError
 from narrows.scenario import Bulk
@@ -249,8 +249,8 @@ def test_keys_that_no_kernel_looks_at_leave_a_saved_run_valid() -> None:
     above = drawn(1, 3)
     assert above.links[0].direction("forward").queue.kind == "red"
     below = above.with_({"links.bottleneck.forward.queue.idles": True})
-    assert told(above) == told(below)
-    assert told(above) != told(drawn(1, 2))
+    assert job_of(above) == job_of(below)
+    assert job_of(above) != job_of(drawn(1, 2))
 
 
 def test_a_folder_that_holds_something_is_refused(

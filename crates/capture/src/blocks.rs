@@ -56,8 +56,8 @@ pub(crate) struct Head {
 }
 
 /// Enhanced Packet Block (4.3): `frame` is the part of the frame that is kept.
-pub(crate) fn packet(out: &mut impl Write, told: &Head, frame: &[u8]) -> io::Result<()> {
-    let &Head { interface, at_ns, original, inbound } = told;
+pub(crate) fn packet(out: &mut impl Write, head: &Head, frame: &[u8]) -> io::Result<()> {
+    let &Head { interface, at_ns, original, inbound } = head;
     let mut head = [0; 20];
     head[..4].copy_from_slice(&interface.to_le_bytes());
     // The upper half of the timestamp comes first, in either byte order.

@@ -115,7 +115,7 @@ impl QuicConnection {
         let begun = if reused { asked } else { self.facts.started };
         let connect = self.facts.syn.filter(|_| !reused);
         let number = Some(self.facts.number);
-        let told = |failed: &Failed, stage| Exchange {
+        let exchange_of = |failed: &Failed, stage| Exchange {
             reused: Some(reused),
             connection: number,
             times: Times { connect, ..Times::default() },
@@ -133,14 +133,14 @@ impl QuicConnection {
                     self.facts.closer = Some(Closer::Server);
                     self.facts.ended = Some(SystemTime::now());
                 }
-                return (told(&failed, stage), self);
+                return (exchange_of(&failed, stage), self);
             }
         };
         let since = |from, at| stamps::between(from, at, own);
         let total = if reused { own } else { own + Duration::from_secs(3600) };
         let reply = match query.judge(0, &bytes) {
             Ok(reply) => reply,
-            Err(no_answer) => return (told(&no_answer.failed(), Stage::Reply), self),
+            Err(no_answer) => return (exchange_of(&no_answer.failed(), Stage::Reply), self),
         };
         let exchange = Exchange {
             outcome: Outcome::Answered,

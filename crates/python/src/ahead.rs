@@ -17,7 +17,7 @@ pub(crate) trait Rows: Send + 'static {
     fn next(&mut self, most: usize) -> Option<Self::Chunk>;
 
     /// Returns what is known so far.
-    fn told(&self) -> Told<Self::Remark>;
+    fn report(&self) -> Report<Self::Remark>;
 }
 
 /// A kind of what was skipped or odd: its text, how many there were, the number of the first, and
@@ -25,7 +25,7 @@ pub(crate) trait Rows: Send + 'static {
 pub(crate) type Listed = (&'static str, u64, u64, String);
 
 /// What a reader knows after a chunk.
-pub(crate) struct Told<M> {
+pub(crate) struct Report<M> {
     /// The number of records seen.
     pub(crate) records: u64,
     /// What it was unable to use.
@@ -36,7 +36,7 @@ pub(crate) struct Told<M> {
     pub(crate) other_ports: Vec<u16>,
 }
 
-impl<M> Default for Told<M> {
+impl<M> Default for Report<M> {
     fn default() -> Self {
         Self { records: 0, skipped: Vec::new(), remarks: Vec::new(), other_ports: Vec::new() }
     }
@@ -46,7 +46,7 @@ impl<M> Default for Told<M> {
 pub(crate) struct Ahead<R: Rows> {
     state: State<R>,
     /// What the reader knew after the last chunk returned.
-    pub(crate) told: Told<R::Remark>,
+    pub(crate) report: Report<R::Remark>,
 }
 
 enum State<R: Rows> {
@@ -56,12 +56,12 @@ enum State<R: Rows> {
 }
 
 /// The reader, what it read, and what it knows then.
-type Step<R> = (R, Option<<R as Rows>::Chunk>, Told<<R as Rows>::Remark>);
+type Step<R> = (R, Option<<R as Rows>::Chunk>, Report<<R as Rows>::Remark>);
 
 impl<R: Rows> Ahead<R> {
     /// Creates a reader that reads nothing before the first call.
     pub(crate) fn new(reader: R) -> Self {
-        Self { state: State::Waits(reader), told: Told::default() }
+        Self { state: State::Waits(reader), report: Report::default() }
     }
 
     /// Returns the next rows, about `most`, or `None` after the last. Returns [`Late`] if they take
@@ -73,7 +73,7 @@ impl<R: Rows> Ahead<R> {
             State::Waits(reader) => begin(reader, most),
             State::Reads(thread, steps) => (thread, steps),
         };
-        let (reader, chunk, told) = match steps.recv_timeout(A_WHILE) {
+        let (reader, chunk, report) = match steps.recv_timeout(A_WHILE) {
             Ok(step) => step,
             Err(RecvTimeoutError::Timeout) => {
                 self.state = State::Reads(thread, steps);
@@ -85,7 +85,7 @@ impl<R: Rows> Ahead<R> {
                 Err(panic) => resume_unwind(panic),
             },
         };
-        self.told = told;
+        self.report = report;
         if chunk.is_some() {
             let (thread, steps) = begin(reader, most);
             self.state = State::Reads(thread, steps);
@@ -129,6 +129,6 @@ fn begin<R: Rows>(reader: R, most: usize) -> (JoinHandle<()>, Receiver<Step<R>>)
 
 fn step<R: Rows>(mut reader: R, most: usize) -> Step<R> {
     let chunk = reader.next(most);
-    let told = reader.told();
-    (reader, chunk, told)
+    let report = reader.report();
+    (reader, chunk, report)
 }

@@ -15,7 +15,7 @@ use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyList};
 
-use crate::ahead::{Ahead, Listed, Rows, Told, waiting_for};
+use crate::ahead::{Ahead, Listed, Report, Rows, waiting_for};
 
 /// Adds the classes and functions of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -59,18 +59,18 @@ impl AtlasReader {
     /// Returns the number of objects found so far.
     #[getter]
     fn records(&self) -> u64 {
-        locked(&self.reader).told.records
+        locked(&self.reader).report.records
     }
 
     /// Returns what was skipped: the kind, how many, the number of the first, and what was wrong
     /// with it.
     fn skipped(&self) -> Vec<Listed> {
-        locked(&self.reader).told.skipped.clone()
+        locked(&self.reader).report.skipped.clone()
     }
 
     /// Returns what was odd in rows that were kept, in the same form.
     fn remarks(&self) -> Vec<Listed> {
-        locked(&self.reader).told.remarks.clone()
+        locked(&self.reader).report.remarks.clone()
     }
 }
 
@@ -128,18 +128,18 @@ impl CaptureReader {
     /// Returns the number of packets or frames found so far.
     #[getter]
     fn records(&self) -> u64 {
-        locked(&self.reader).told.records
+        locked(&self.reader).report.records
     }
 
     /// Returns what was skipped or odd: the number of the file, the name of the kind if it is only
     /// odd, its text, how many, the number of the first, and what was wrong with it.
     fn notes(&self) -> Vec<Note> {
-        locked(&self.reader).told.remarks.clone()
+        locked(&self.reader).report.remarks.clone()
     }
 
     /// Returns the busiest ports of the packets that were ignored.
     fn busiest_other_ports(&self) -> Vec<u16> {
-        locked(&self.reader).told.other_ports.clone()
+        locked(&self.reader).report.other_ports.clone()
     }
 }
 
@@ -247,8 +247,8 @@ impl Rows for atlas::AtlasReader<Bytes> {
         self.next_chunk(most).map(atlas::AtlasChunk::into_columns)
     }
 
-    fn told(&self) -> Told<Listed> {
-        Told {
+    fn report(&self) -> Report<Listed> {
+        Report {
             records: self.records(),
             skipped: listed(self.skipped()),
             remarks: listed(self.remarks()),
@@ -265,7 +265,7 @@ impl Rows for Watched<Bytes> {
         self.next_tables(most)
     }
 
-    fn told(&self) -> Told<Note> {
+    fn report(&self) -> Report<Note> {
         let mut remarks = Vec::new();
         for (file, notes) in self.notes().iter().enumerate() {
             remarks.extend(notes.skipped.iter().map(|(kind, skip)| {
@@ -276,7 +276,7 @@ impl Rows for Watched<Bytes> {
                 (file, Some(name), text, skip.count, skip.first, skip.example.clone())
             }));
         }
-        Told {
+        Report {
             records: self.records(),
             skipped: Vec::new(),
             remarks,

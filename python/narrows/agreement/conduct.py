@@ -125,7 +125,7 @@ def conduct(
     kernel_seeds: int = 2,
     backend: str = "kernel",
     jobs: int = 1,
-    told: Callable[[int, int], object] | None = None,
+    progress: Callable[[int, int], object] | None = None,
     draw: Callable[[int, int], Scenario] = drawn,
     folder: Path | None = None,
 ) -> Agreement:
@@ -138,7 +138,7 @@ def conduct(
         kernel_seeds: Kernel runs per draw; two or more show what chance gives.
         backend: The backend of the kernel.
         jobs: Draws that run at a time; each guest needs a core.
-        told: Called with the number of finished draws and the total.
+        progress: Called with the number of finished draws and the total.
         draw: Makes a draw from the seed and its number.
         folder: Keeps the kernel's runs; runs that it already holds are not repeated.
 
@@ -174,8 +174,8 @@ def conduct(
         try:
             for done, future in enumerate(as_ended(futures), start=1):
                 result.comparisons.append(future.result())
-                if told is not None:
-                    told(done, draws)
+                if progress is not None:
+                    progress(done, draws)
         except KeyboardInterrupt:
             result.interrupted = True
         finally:

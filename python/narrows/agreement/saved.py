@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from narrows.backends import Progress, run
-from narrows.backends.kernel.backend import told
+from narrows.backends.kernel.backend import job_of
 from narrows.results import Run, RunFolderError
 from narrows.scenario import Scenario
 
@@ -51,6 +51,6 @@ def kernel_run(
 def _saved(path: Path, scenario: Scenario) -> Run:
     found = Run.load(path)
     # Keys that the kernel ignores may differ; the run is the same.
-    if told(Scenario.of(found.scenario)) != told(scenario):
+    if job_of(Scenario.of(found.scenario)) != job_of(scenario):
         raise RunFolderError(path, "holds the run of another draw", "name another folder")
     return found

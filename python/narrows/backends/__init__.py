@@ -152,8 +152,8 @@ def run_changed(
     if out is not None:
         check_target(Path(out))
     with shown(scenario.name, quiet=progress is not True) as update, held():
-        told = update if progress is True else progress or None
-        result = chosen.run(scenario, seed=seed, progress=told, event_limit=event_limit)
+        callback = update if progress is True else progress or None
+        result = chosen.run(scenario, seed=seed, progress=callback, event_limit=event_limit)
         if changed:
             result = replace(result, set={key: plain(value) for key, value in changed.items()})
         return result if out is None else result.save(out)

@@ -148,10 +148,10 @@ def _after_truncated(exchanges: pl.DataFrame) -> int:
     # A connection may be open long before its query.
     before = pl.coalesce(pl.col("total_ms") - pl.col("query_ms"), "connect_ms", pl.lit(0.0))
     asked = pl.col("started_s") + before / 1e3
-    told = pl.col("started_s") + pl.col("total_ms").fill_null(0.0) / 1e3
+    known_s = pl.col("started_s") + pl.col("total_ms").fill_null(0.0) / 1e3
     tcp = _with_name(exchanges.filter(transport="tcp")).select(*_QUESTION, at=asked)
     cut = _with_name(exchanges.filter(transport="udp", truncated=True))
-    cut = cut.select(*_QUESTION, at=told, cut=pl.lit(value=True))
+    cut = cut.select(*_QUESTION, at=known_s, cut=pl.lit(value=True))
     joined = (
         tcp.drop_nulls()
         .sort("at")

@@ -83,7 +83,7 @@ def command(
             kernel_seeds=kernel_seeds,
             backend=backend,
             jobs=jobs,
-            told=lambda done, total: update(done / total, f"{done} of {total}"),
+            progress=lambda done, total: update(done / total, f"{done} of {total}"),
             folder=folder,
         )
     if not result.comparisons:

@@ -62,7 +62,7 @@ def command(
     )
     red, fifo = found.tc(interface)
     if json_output:
-        told = {
+        document = {
             "red": {
                 "limit_bytes": found.limit,
                 "min_bytes": found.min,
@@ -73,7 +73,7 @@ def command(
             "fifo": {"limit_bytes": found.fifo, "tc": fifo},
             "toml": found.toml(),
         }
-        print(json.dumps(told, indent=2))
+        print(json.dumps(document, indent=2))
         return
     print(f"# In a scenario, for a link:\n{found.toml()}\n# On a machine, one of:\n{red}\n{fifo}")
 

@@ -456,8 +456,8 @@ def _windows(groups: Sequence[Group]) -> list[str]:
                 abs(first["end_s"] - other["end_s"]) <= within
             )
         if not alike:
-            told = zip(groups, windows, strict=True)
-            spans = [f"{group.label}: {_span_text(window)}" for group, window in told]
+            labelled = zip(groups, windows, strict=True)
+            spans = [f"{group.label}: {_span_text(window)}" for group, window in labelled]
             return [f"warning: the metrics cover different times: {'; '.join(spans)}"]
     return []
 

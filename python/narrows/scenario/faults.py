@@ -120,7 +120,7 @@ def as_written(error: ScenarioError, written: Mapping[str, str]) -> ScenarioErro
         'a.toml: queue.limt: is not a known key'
     """
 
-    def told(key: str) -> str:
+    def as_given(key: str) -> str:
         for path, name in written.items():
             if key == path or key.startswith((f"{path}.", f"{path}[")):
                 return name + key[len(path) :]
@@ -132,7 +132,7 @@ def as_written(error: ScenarioError, written: Mapping[str, str]) -> ScenarioErro
 
     return together(
         [
-            ScenarioError(each.file, told(each.key), each.message, each.hint)
+            ScenarioError(each.file, as_given(each.key), each.message, each.hint)
             for each in (error, *error.others)
         ]
     )

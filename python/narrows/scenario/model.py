@@ -170,10 +170,10 @@ class Scenario(Tables):
 
     def _repr_html_(self) -> str:
         """A table for notebooks: its groups by name, and their settings."""
-        told = self.resolved()
+        resolved = self.resolved()
         rows = []
         for kind in ("links", "traffic", "dns"):
-            for group in told.get(kind, ()):
+            for group in resolved.get(kind, ()):
                 settings = {key: value for key, value in group.items() if key != "name"}
                 rows.append((kind, group["name"], settings))
         cells = "".join(

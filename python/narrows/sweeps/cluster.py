@@ -182,8 +182,8 @@ class DaskCluster:
                 count = int(_BATCH_S / max(self._run_s, 1e-6))
                 count = max(1, min(_MOST_IN_BATCH, fair, count))
             batch = [self._todo.popleft() for _ in range(min(count, len(self._todo)))]
-        told = [(item.run, item.places, item.seed) for item in batch]
-        future = self._client.submit(do_batch, dict(job), told, pure=False)
+        items = [(item.run, item.places, item.seed) for item in batch]
+        future = self._client.submit(do_batch, dict(job), items, pure=False)
         self._pending[future] = batch
         future.add_done_callback(self._done.put)
 

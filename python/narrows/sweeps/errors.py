@@ -51,9 +51,9 @@ class Errors:
             BackendError: The backend cannot honour combinations.
         """
         if self._found:
-            raise together([self._told(found) for found in self._found.values()][:MOST_TOGETHER])
+            raise together([self._error(found) for found in self._found.values()][:MOST_TOGETHER])
 
-    def _told(self, found: _Found) -> ScenarioError | BackendError:
+    def _error(self, found: _Found) -> ScenarioError | BackendError:
         """An error with the first combination that has it, unless all have it."""
         words = setting_words(self._axes, found.places)
         error = found.error

@@ -41,12 +41,12 @@ def varied(
         SweepError: A text is not valid.
     """
     values, named = parse_vary(vary or ()), parse_variants(variants or ())
-    told = SweepPlanFile() if plan is None else read_plan(plan)
-    chosen = told.seeds if seeds is None else parse_seeds(seeds)
+    given = SweepPlanFile() if plan is None else read_plan(plan)
+    chosen = given.seeds if seeds is None else parse_seeds(seeds)
     together = Varied(
-        vary=joined(told.vary, values),
-        variants={**told.variants, **named},
-        set={**told.set, **set},
+        vary=joined(given.vary, values),
+        variants={**given.variants, **named},
+        set={**given.set, **set},
     )
     return together, 1 if chosen is None else chosen
 

@@ -46,10 +46,10 @@ pub(super) fn failure(failure: &Failure<'_>) -> (&'static str, &'static str, Str
             detail.push_str(shortened(value));
         }
     }
-    let mut told = ("failed", "");
+    let mut meaning = ("failed", "");
     for (key, value) in &failure.0 {
         let value = value.to_ascii_lowercase();
-        told = match key.as_ref() {
+        meaning = match key.as_ref() {
             "timeout" => ("timeout", ""),
             "TUCONNECT" if value.contains("refused") => ("refused", "connect"),
             "TUCONNECT" if value.contains("timed out") => ("timeout", "connect"),
@@ -64,11 +64,11 @@ pub(super) fn failure(failure: &Failure<'_>) -> (&'static str, &'static str, Str
             _ => continue,
         };
         // A refusal by the probe itself says more than the keys beside it.
-        if told.0 == "not-asked" {
+        if meaning.0 == "not-asked" {
             break;
         }
     }
-    (told.0, told.1, detail)
+    (meaning.0, meaning.1, detail)
 }
 
 /// Returns a text that is present and not empty.

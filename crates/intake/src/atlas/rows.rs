@@ -92,7 +92,7 @@ impl<R: Read> AtlasReader<R> {
             self.records = number;
             match item {
                 Item::Broken(fault) => {
-                    let (kind, why) = told(fault);
+                    let (kind, why) = described(fault);
                     self.skipped.add(kind, number, || why);
                 }
                 Item::Object(bytes) => {
@@ -315,10 +315,11 @@ impl Notes<'_> {
         rows.firmware.push(around.firmware);
         rows.element.push(whole(record.subid).map_or(index as f64, |number| number as f64));
         let failed = record.error.as_ref().map(failure);
-        let (outcome, stage) = failed.as_ref().map_or(("answered", ""), |told| (told.0, told.1));
+        let (outcome, stage) =
+            failed.as_ref().map_or(("answered", ""), |meaning| (meaning.0, meaning.1));
         rows.outcome.push(outcome);
         rows.stage.push(stage);
-        rows.detail.push(failed.as_ref().map_or("", |told| told.2.as_str()));
+        rows.detail.push(failed.as_ref().map_or("", |meaning| meaning.2.as_str()));
         let size = answer.and_then(|answer| whole(answer.size)).filter(|size| *size <= 65_535);
         rows.reply_bytes.push(size.map_or(f64::NAN, |size| size as f64));
         self.messages(record, answer, rows);
@@ -433,7 +434,7 @@ fn by_transport(times: Times, transport: &str) -> &'static str {
     }
 }
 
-fn told(fault: Fault) -> (&'static str, String) {
+fn described(fault: Fault) -> (&'static str, String) {
     match fault {
         Fault::Cut => ("cut short", "it does not end: its line or the file was cut".to_owned()),
         Fault::TooLong => ("too long", format!("it is longer than {} MB", MAX_OBJECT >> 20)),

@@ -195,22 +195,22 @@ impl Connection {
         }
         for message in whole.drain(..) {
             let number = self.row.number;
-            let told = || format!("of {} bytes, on connection {number}", message.length);
+            let described = || format!("of {} bytes, on connection {number}", message.length);
             let (header, known) = message.header();
             let Some(brief) = header.as_deref().and_then(Brief::read) else {
                 let kind = if message.snapped { Remark::Headless } else { Remark::NoDns };
-                remarks.add(kind, u64::from(number), told);
+                remarks.add(kind, u64::from(number), described);
                 continue;
             };
             // If its flags were not captured, only its direction tells whether it is a reply. A query
             // has a question.
             let unasked = from_client && known > QUESTIONS && brief.questions() == 0;
             if unasked || (known > FLAGS && brief.reply() == from_client) {
-                remarks.add(Remark::NoDns, u64::from(number), told);
+                remarks.add(Remark::NoDns, u64::from(number), described);
                 continue;
             }
             if message.snapped && is_cut(brief, known) {
-                remarks.add(Remark::NoQuestion, u64::from(number), told);
+                remarks.add(Remark::NoQuestion, u64::from(number), described);
             }
             if from_client {
                 self.query(&message, brief, rows);

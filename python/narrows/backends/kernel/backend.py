@@ -86,7 +86,7 @@ def differences(scenario: Scenario, kernel: str | None = None) -> Sequence[str]:
     return [*small_queues(plan), *idle_red(scenario), *quic_probes(plan), *cables]
 
 
-def told(scenario: Scenario) -> Mapping[str, Any]:
+def job_of(scenario: Scenario) -> Mapping[str, Any]:
     """The job that a kernel gets for a scenario. Scenarios with equal jobs give the same run.
 
     Raises:

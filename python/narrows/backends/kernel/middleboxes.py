@@ -33,46 +33,46 @@ _FRAGMENT_BITS = [1 << bit for bit in range(14)]
 
 
 def commands(
-    device: str, told: Mapping[str, Any], refuse: Callable[[str, str], None]
+    device: str, middlebox: Mapping[str, Any], refuse: Callable[[str, str], None]
 ) -> Iterator[str]:
     """The tc commands for a middlebox at the head of a link.
 
     Args:
         device: The device that has the link's queue.
-        told: The middlebox as in the plan.
+        middlebox: The middlebox as in the plan.
         refuse: Called for each key that Linux cannot honour.
     """
-    for key in told.keys() - _KNOWN:
-        if told[key]:
+    for key in middlebox.keys() - _KNOWN:
+        if middlebox[key]:
             refuse(key, "not supported yet")
-    if told["block_tcp_53"] == "reject":
+    if middlebox["block_tcp_53"] == "reject":
         refuse("block_tcp_53", "a reset needs netfilter, which the guest kernel lacks")
         return
     yield f"qdisc add dev {device} clsact"
-    for match in _matches(told):
+    for match in _matches(middlebox):
         yield (
             f"filter add dev {device} egress protocol ip prio 1 u32 {match} "
             f"action mirred egress redirect dev {SINK}"
         )
 
 
-def _matches(told: Mapping[str, Any]) -> Iterator[str]:
-    if told["drop_fragments"]:
+def _matches(middlebox: Mapping[str, Any]) -> Iterator[str]:
+    if middlebox["drop_fragments"]:
         for bit in _FRAGMENT_BITS:
             yield f"match u16 {bit:#06x} {bit:#06x} at 6"
-    if told["drop_dns_above"] is not None:
+    if middlebox["drop_dns_above"] is not None:
         # Whole datagrams and first fragments, whose offset is 0.
         udp = "match ip protocol 17 0xff match u16 0 0x1fff at 6"
         for side in ("sport", "dport"):
-            for value, mask in _above(told["drop_dns_above"] + _UDP_HEADER):
+            for value, mask in _above(middlebox["drop_dns_above"] + _UDP_HEADER):
                 # UDP's length (RFC 768) is 16 bits at 24.
                 yield f"{udp} match ip {side} 53 0xffff match u16 {value:#06x} {mask:#06x} at 24"
-    if told["drop_too_big"]:
+    if middlebox["drop_too_big"]:
         # Destination unreachable, fragmentation needed (RFC 792, RFC 1191).
         yield "match ip protocol 1 0xff match u16 0x0304 0xffff at 20"
-    if told["block_tcp_53"] == "drop":
+    if middlebox["block_tcp_53"] == "drop":
         yield "match ip protocol 6 0xff match ip dport 53 0xffff"
-    if told["drop_syn_data"]:
+    if middlebox["drop_syn_data"]:
         for words in range(5, 16):
             # RFC 9293, 3.1: a header of this many words, a SYN, and a packet longer than that.
             syn = f"match u8 {words << 4:#04x} 0xf0 at 32 match u8 0x02 0x02 at 33"

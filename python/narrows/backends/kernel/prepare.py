@@ -78,11 +78,11 @@ def estimate_s() -> float:
     return FETCH_S + CPU_S / (os.cpu_count() or 1)
 
 
-def prepare(told: Step, source: Path | None = None, kernel: PeriodKernel | None = None) -> Path:
+def prepare(progress: Step, source: Path | None = None, kernel: PeriodKernel | None = None) -> Path:
     """Builds the guest kernel if it does not exist yet, and returns its path.
 
     Args:
-        told: Called with the progress.
+        progress: Called with the progress.
         source: A tarball or folder with a kernel's source, instead of the distribution's.
         kernel: A period kernel, whose edits change the source; None leaves the source unchanged.
 
@@ -111,8 +111,8 @@ def prepare(told: Step, source: Path | None = None, kernel: PeriodKernel | None 
                     f"{free >> 20} MB are free, but the build needs {ROOM_BYTES >> 20} MB",
                     "set XDG_CACHE_HOME to a place with more room",
                 )
-            version = _build(work, told, source, kernel, place)
-            told("trying it", 0.99)
+            version = _build(work, progress, source, kernel, place)
+            progress("trying it", 0.99)
             why = trial.why_not(work / "linux", virtual=True)
             if why:
                 raise BackendError(
@@ -123,7 +123,7 @@ def prepare(told: Step, source: Path | None = None, kernel: PeriodKernel | None 
             folder.mkdir(exist_ok=True)
             shutil.move(work / "linux", program)
             (folder / "about.json").write_text(json.dumps({"version": version}))
-            told("removing the source", 1.0)
+            progress("removing the source", 1.0)
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise BackendError(
@@ -133,28 +133,28 @@ def prepare(told: Step, source: Path | None = None, kernel: PeriodKernel | None 
 
 
 def _build(
-    work: Path, told: Step, source: Path | None, kernel: PeriodKernel | None, place: Workspace
+    work: Path, progress: Step, source: Path | None, kernel: PeriodKernel | None, place: Workspace
 ) -> str:
     if source is None:
-        told("fetching the kernel's source", 0.0)
+        progress("fetching the kernel's source", 0.0)
         source = _fetch(work)
     if source.is_dir():
         tree = work / "tree"
-        told("copying the source", 0.05)
+        progress("copying the source", 0.05)
         shutil.copytree(source, tree, symlinks=True)
     else:
-        told("unpacking the source", 0.05)
+        progress("unpacking the source", 0.05)
         tree = work / "tree"
         tree.mkdir()
         _run(["tar", "xf", str(source), "-C", str(tree), "--strip-components=1"], work)
-    told("changing the source", 0.14)
+    progress("changing the source", 0.14)
     apply([*meter(), *(kernel.edits if kernel is not None else [])], tree)
-    told("configuring", 0.15)
+    progress("configuring", 0.15)
     make = ["make", "ARCH=um", "-C", str(tree)]
     _run([*make, "allnoconfig"], work, KCONFIG_ALLCONFIG=str(CONFIG))
     _check_config((tree / ".config").read_text())
     version = _run([*make, "-s", "kernelversion"], work).strip().splitlines()[-1]
-    _compile([*make, f"-j{os.cpu_count() or 1}", "linux"], work, told, place)
+    _compile([*make, f"-j{os.cpu_count() or 1}", "linux"], work, progress, place)
     _run(["strip", "-o", str(work / "linux"), str(tree / "linux")], work)
     return version
 
@@ -205,7 +205,7 @@ def _check_config(text: str) -> None:
         )
 
 
-def _compile(command: Sequence[str], work: Path, told: Step, place: Workspace) -> None:
+def _compile(command: Sequence[str], work: Path, progress: Step, place: Workspace) -> None:
     log = work / "build.log"
     with log.open("wb") as file:
         process = place.start(command, output=file, path=_ENVIRONMENT["PATH"])
@@ -213,7 +213,7 @@ def _compile(command: Sequence[str], work: Path, told: Step, place: Workspace) -
             while process.poll() is None:
                 time.sleep(0.5)
                 done = log.read_text(errors="replace").count("\n")
-                told("compiling", min(0.99, 0.2 + 0.8 * done / OBJECTS))
+                progress("compiling", min(0.99, 0.2 + 0.8 * done / OBJECTS))
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()

@@ -168,13 +168,13 @@ def complete(servers: Sequence[dict[str, Any]]) -> None:
     Raises:
         BackendError: A program is not installed.
     """
-    for told in servers:
-        tls = None if told["tcp"] is None else told["tcp"]["tls"]
+    for server in servers:
+        tls = None if server["tcp"] is None else server["tcp"]["tls"]
         if tls is not None:
             tls["pem"] = pem(tls["key"], tls["certificate_bytes"])
-        if told["software"] is None:
+        if server["software"] is None:
             continue
-        software = SOFTWARE[told["software"]["name"]]
+        software = SOFTWARE[server["software"]["name"]]
         try:
             software.need()
             version = software.version()
@@ -183,17 +183,17 @@ def complete(servers: Sequence[dict[str, Any]]) -> None:
         setup = Setup(
             FOLDER,
             f"{FOLDER}/zone",
-            told["addresses"],
-            told["software"]["settings"],
+            server["addresses"],
+            server["software"]["settings"],
             None if tls is None else f"{FOLDER}/pem",
-            told["software"]["threads"],
+            server["software"]["threads"],
         )
-        told["software"] |= {
+        server["software"] |= {
             "version": version,
-            "command": software.command(FOLDER, told["software"]["threads"]),
+            "command": software.command(FOLDER, server["software"]["threads"]),
             "files": {
                 "config": software.configure(setup),
-                "zone": zone(told["exchanges"]),
+                "zone": zone(server["exchanges"]),
                 **({} if tls is None else {"pem": tls["pem"]}),
             },
         }
@@ -205,16 +205,16 @@ def logs(folder: Path, servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[s
     Raises:
         OSError: A log is missing.
     """
-    programs = [told for told in servers if told["software"] is not None]
+    programs = [server for server in servers if server["software"] is not None]
     return {
-        told["group"]: {
-            "version": told["software"]["version"],
-            "settings": told["software"]["settings"],
+        server["group"]: {
+            "version": server["software"]["version"],
+            "settings": server["software"]["settings"],
             "log": (folder / f"program-{number}" / "log")
             .read_text(errors="replace")
             .splitlines()[:MOST_LINES],
         }
-        for number, told in enumerate(programs)
+        for number, server in enumerate(programs)
     }
 
 

@@ -94,12 +94,12 @@ def _flows(
         rows += _read(folder, f"bulk-{number}")
     rows.sort(key=lambda row: row["flow"])
     found = []
-    for row, told in zip(rows, flows, strict=True):
+    for row, flow in zip(rows, flows, strict=True):
         sender = row["sender"]
         found.append(
             {
                 "flow": row["flow"],
-                **told,
+                **flow,
                 "ecn": sender.get("ecn", False),
                 "start_s": row["start_s"],
                 "established_s": row["established_s"],

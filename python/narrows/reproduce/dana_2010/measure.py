@@ -144,9 +144,9 @@ def _link(run: Run) -> Mapping[str, Any]:
 
 def _delays(run: Run, samples: pl.DataFrame) -> Floats:
     """The delay of packets at each sample, in milliseconds."""
-    told = row_floats(samples, "sojourn_mean_ms")
-    if not np.isnan(told).all():
-        return told
+    recorded = row_floats(samples, "sojourn_mean_ms")
+    if not np.isnan(recorded).all():
+        return recorded
     return row_floats(samples, "backlog_bytes") * 8e3 / DataRate(_link(run)["rate"])
 
 
@@ -155,19 +155,19 @@ def _average_s(run: Run, samples: pl.DataFrame) -> float:
     queue = _link(run)[DIRECTION]["queue"]
     if not queue["kind"].startswith("red"):
         return math.nan
-    minimum, told = queue["min"], row_floats(samples, "average_packets")
+    minimum, recorded = queue["min"], row_floats(samples, "average_packets")
     if queue["kind"] == "red":
         # Linux's RED counts bytes; that of the paper counts packets.
         packet_bytes = DataSize(queue["avpkt"])
         minimum = DataSize(minimum) / packet_bytes
-        told = row_floats(samples, "average_bytes") / packet_bytes
-    return _first(row_floats(samples, "t_s"), _averages_of_red(samples, told) > minimum)
+        recorded = row_floats(samples, "average_bytes") / packet_bytes
+    return _first(row_floats(samples, "t_s"), _averages_of_red(samples, recorded) > minimum)
 
 
-def _averages_of_red(samples: pl.DataFrame, told: Floats) -> Floats:
+def _averages_of_red(samples: pl.DataFrame, recorded: Floats) -> Floats:
     """RED's average in packets, from the table or, failing that, computed from the samples."""
-    if not np.isnan(told).all():
-        return told
+    if not np.isnan(recorded).all():
+        return recorded
     arrived = np.diff(row_floats(samples, "arrived_packets"), prepend=0.0)
     found, average = [], 0.0
     pairs = zip(row_floats(samples, "backlog_packets"), arrived, strict=True)
