@@ -82,7 +82,7 @@ def command(
     kinds = plot_files(plots, written=out is not None, needs="give --out too")
     for folder in runs:
         if not folder.exists():
-            raise UserError(f"{folder}: does not exist; hint: {_near(folder)}")
+            raise UserError(f"{folder}: does not exist; hint: {_hint(folder)}")
     if are_ratios(runs):
         compare_ratios(runs, json_output=json_output, out=out, kinds=kinds, quiet=quiet)
         return
@@ -102,7 +102,7 @@ def command(
             say(f"wrote {out}")
 
 
-def _near(folder: Path) -> str:
+def _hint(folder: Path) -> str:
     """A hint at the folder that the user may have meant."""
     from narrows.scenario.suggestions import suggestion
 

@@ -35,18 +35,20 @@ def complaint(message: str, command: str) -> tuple[str, str]:
     """
     text = " ".join(message.split()).rstrip(".")
     see = f"ee {command} --help"
-    near = _NEAR.search(text)
+    suggested = _SUGGESTED.search(text)
     hint = f"s{see}"
-    if near is not None:
-        text = text[: near.start()]
-        words = (near["options"] or near["words"]).split(", ")
+    if suggested is not None:
+        text = text[: suggested.start()]
+        words = (suggested["options"] or suggested["words"]).split(", ")
         hint = f"did you mean {' or '.join(words)}? S{see}"
     for pattern, plain in _PLAIN:
         text = pattern.sub(plain, text)
     return text[:1].lower() + text[1:], hint
 
 
-_NEAR = re.compile(r"\.? (?:\(Possible options: (?P<options>.*)\)|Did you mean (?P<words>.*)\?)$")
+_SUGGESTED = re.compile(
+    r"\.? (?:\(Possible options: (?P<options>.*)\)|Did you mean (?P<words>.*)\?)$"
+)
 
 _PLAIN = [
     (re.compile(pattern), plain)

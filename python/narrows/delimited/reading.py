@@ -210,12 +210,12 @@ class _Rows:
     def _names(self, column: str, known: Sequence[str]) -> None:
         """Replaces other names for `known` ones; a row with an unknown name is skipped."""
         words = self.frame[column].drop_nulls().unique().to_list()
-        meant = {word: word if word in known else _meant(word, known) for word in words}
-        if unknown := [word for word in words if meant[word] is None]:
+        canonical = {word: word if word in known else _canonical(word, known) for word in words}
+        if unknown := [word for word in words if canonical[word] is None]:
             good = pl.col(column).is_in(unknown).not_().fill_null(value=True)
             self._keep(good, f"{column} is none of {', '.join(known)}", column)
         self.frame = self.frame.with_columns(
-            pl.col(column).replace_strict(meant, default=None, return_dtype=pl.String)
+            pl.col(column).replace_strict(canonical, default=None, return_dtype=pl.String)
         )
 
     def _complete(self) -> None:
@@ -266,7 +266,7 @@ class _Rows:
         return f"{what} ({why})", "docs/measurements.md lists the columns and their units"
 
 
-def _meant(word: str, known: Sequence[str]) -> str | None:
+def _canonical(word: str, known: Sequence[str]) -> str | None:
     """The known name that a word in capitals, or an operator's name, stands for."""
     found = suggestions(word, known)
     lower = word.lower()

@@ -196,8 +196,8 @@ def _resolve(server: str, family: int | None, sources: Sequence[str]) -> Target:
     host, port = _split(server)
     if host.isascii() and host.isdigit():
         # The C library takes 5301 for the address 0.0.20.181.
-        near = "name the address and the port together, such as 192.0.2.53:5301"
-        raise ProbeError(server, "is a number, not a server", near)
+        hint = "name the address and the port together, such as 192.0.2.53:5301"
+        raise ProbeError(server, "is a number, not a server", hint)
     with contextlib.suppress(ValueError):
         return Target(server, str(ipaddress.ip_address(host)), port)
     wanted = {4: socket.AF_INET, 6: socket.AF_INET6}

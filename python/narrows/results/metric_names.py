@@ -66,8 +66,8 @@ def nearest_metrics(name: str, known: Sequence[str]) -> str:
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     if not close:
         tails = {key.rpartition(".")[2]: key for key in reversed(list(known))}
-        near = difflib.get_close_matches(name, list(tails), n=1, cutoff=0.5)
-        close = [tails[tail] for tail in near]
+        similar = difflib.get_close_matches(name, list(tails), n=1, cutoff=0.5)
+        close = [tails[tail] for tail in similar]
     return _asked(close) if close else f"one of {', '.join(list(known)[:_MOST])}, ..."
 
 
