@@ -318,6 +318,27 @@ def test_intervals_over_few_seeds_have_one_warning(count: int) -> None:
         assert any("one in twenty would exclude zero" in note for note in notes) == (shown > 1)
 
 
+def test_only_intervals_that_are_shown_count() -> None:
+    found = compare([one(kind, seed) for kind in ("bfifo", "red") for seed in range(1, 6)])
+    shown, every = (
+        sum(
+            d is not None and d.verdict not in ("", "same")
+            for each in rows
+            for d in each.differences
+        )
+        for rows in (found.telling, found.rows)
+    )
+    assert shown < every
+    assert any(note.startswith(f"of the {shown} intervals shown") for note in found.notes)
+    table = str(found.table())
+    titles = [
+        line
+        for line in table.splitlines()
+        if line.startswith("  answered at the first attempt (%)  ")
+    ]
+    assert len(titles) == 1, "what matters most is shown once"
+
+
 def test_paired_is_students_own_example() -> None:
     """Student, "The probable error of a mean", 1908: ten patients' hours of sleep gained.
 

@@ -247,7 +247,7 @@ def _changes(comparison: Comparison, number: int) -> list[Change]:
 
 def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
     """The page's data on a comparison."""
-    sections = chosen(comparison, once=True)
+    sections = chosen(comparison)
     # A few metrics fit into one table.
     count = 1 if sections and sections[0][0] == FIRST else len(sections)
     header, leading = arranged(comparison, sections[:count])

@@ -77,7 +77,7 @@ class Comparison:
             for group in self.groups
             if group.is_seedless
         ]
-        known = [d for row in self.rows for d in row.differences if d and d.method]
+        known = [d for row in self.telling for d in row.differences if d and d.method]
         notes += [f"intervals: {method}" for method in sorted({d.method for d in known})]
         alone = [group.label for group in self.groups if len(group.runs) == 1]
         if alone and any(d.of_one for d in known):
@@ -112,15 +112,15 @@ class Comparison:
             )
         notes += few_seeds(
             min(len(self.groups[n].runs) for n in (0, number))
-            for row in self.rows
+            for row in self.telling
             for number, d in enumerate(row.differences)
             if d and d.verdict not in ("", "same") and not (d.of_queries or d.of_one or d.of_two)
         )
         count = sum(d.verdict != "same" for d in known)
         if count > 1:
             notes.append(
-                f"of {count} intervals at 95 %, one in twenty would exclude zero by chance alone, "
-                "so trust only metrics that you chose beforehand"
+                f"of the {count} intervals shown, all at 95 %, one in twenty would exclude zero by "
+                "chance alone, so trust only metrics that you chose beforehand"
             )
         return notes
 

@@ -156,8 +156,9 @@ class Row:
 
     @property
     def full_title(self) -> str:
-        """The title; the name of the group comes first if the metric is of one group."""
-        return f"{self.section}: {self.title}" if is_of_group(self.key) else self.title
+        """The title; the section comes first if the metric is of one group, queue or link."""
+        is_of_one = is_of_group(self.key) or self.key.startswith(("queues.", "links."))
+        return f"{self.section}: {self.title}" if is_of_one else self.title
 
     @property
     def cells(self) -> tuple[str, ...]:

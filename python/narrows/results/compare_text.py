@@ -117,19 +117,17 @@ def _line(comparison: Compared, row: Row, number: int, *, several: bool) -> tupl
     return (label, value_text(row.values[number]), *seeds, *changes)
 
 
-def chosen(comparison: Compared, *, once: bool = False) -> list[tuple[str, list[Row]]]:
+def chosen(comparison: Compared) -> list[tuple[str, list[Row]]]:
     """The rows of each section, in order; first those that matter most, if many others follow.
 
-    `once` leaves these out of their own sections.
+    Each row is there once: those that matter most are left out of their own sections.
     """
     first, rows = list(comparison.leading), list(comparison.telling)
     sections: dict[str, list[Row]] = {}
     # If there are few metrics, none has to stand for the others.
     if len(rows) > 2 * len(first):
         sections[FIRST] = first
-        # With more than two groups, a metric takes a line for each group, so it is shown once.
-        if once or len(comparison.groups) > 2:
-            rows = [row for row in rows if row not in first]
+        rows = [row for row in rows if row not in first]
     for row in rows:
         sections.setdefault(row.section, []).append(row)
     return list(sections.items())
