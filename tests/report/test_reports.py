@@ -118,6 +118,14 @@ def test_a_report_adapts_to_the_reader(folder: Path) -> None:
     assert text.count('role="img"') == text.count("<figure>") == 8
 
 
+def test_reports_say_where_links_lead(folder: Path, tmp_path: Path) -> None:
+    runs = [Run.load(folder), synthetic_run(seed=2, duration_s=10.0, workers=1)]
+    source, target = runs[0].scenario["links"][0]["between"]
+    said = f"Links: {LINK} from {source} to {target}"
+    assert said in (folder / "report.html").read_text(encoding="utf-8")
+    assert said in write_comparison(compare(runs), tmp_path).read_text(encoding="utf-8")
+
+
 def test_a_report_leaves_a_readable_run(folder: Path) -> None:
     assert Run.load(folder).seed == 1
 

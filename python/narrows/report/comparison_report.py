@@ -23,7 +23,7 @@ from narrows.report.page import (
 )
 from narrows.report.plots import Bar, Change
 from narrows.report.run_report import PLOTS, REPORT_FILE
-from narrows.report.source import MOST_GROUPS, monitored_links, monitored_queues
+from narrows.report.source import MOST_GROUPS, ends_text, monitored_links, monitored_queues
 from narrows.results import Run
 from narrows.results.compare import Comparison, Group, Sample
 from narrows.results.compare_text import FIRST, arranged, chosen
@@ -258,12 +258,20 @@ def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
         "comparison": comparison,
         "header": header,
         "leading": leading,
+        "ends": _ends(comparison),
         "head": on_page[head : head + 1],
         "plots": on_page[:head] + on_page[head + 1 :],
         "others": others,
         "has_curves": any(each.alt.startswith("Curves") for each in shown),
         "has_seeds": any(len(group.runs) > 1 for group in comparison.groups),
     }
+
+
+def _ends(comparison: Comparison) -> str:
+    """Where links lead, if they lead to the same nodes in all groups; else empty."""
+    firsts = [group.runs[0] for group in comparison.groups]
+    found = {ends_text(run) if isinstance(run, Run) else "" for run in firsts}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _head(comparison: Comparison, shown: Sequence[Shown]) -> int:

@@ -73,6 +73,19 @@ def monitored_links(run: Run) -> list[str]:
     return [str(link) for link in run.links.get_column("link").unique(maintain_order=True)]
 
 
+def ends_text(run: Run) -> str:
+    """Where sampled links lead, such as `access.forward from isp to home`; empty if unknown."""
+    between = {str(link.get("name")): link.get("between") for link in _links(run.scenario)}
+    found = []
+    for link in dict.fromkeys([*monitored_queues(run), *monitored_links(run)]):
+        name, _, direction = link.rpartition(".")
+        nodes = between.get(name)
+        if isinstance(nodes, list) and len(nodes) == 2 and direction in ("forward", "backward"):
+            source, target = nodes if direction == "forward" else nodes[::-1]
+            found.append(f"{link} from {source} to {target}")
+    return "; ".join(found)
+
+
 def column(samples: pl.DataFrame, link: str, name: str) -> tuple[Floats, Floats]:
     """Times and values of a column of one link's samples; NaN for null."""
     part = samples.filter(pl.col("link") == link).sort("t_s")
