@@ -118,6 +118,9 @@ def test_queue_alone_is_the_only_one_that_is_given() -> None:
         ("links.rate", 'has no entry "rate"; hint: one of near, far, as in links.near.rate'),
         ("links.x.rate", 'has no entry "x"; hint: one of near, far'),
         ("links.far", "is a whole entry; hint: name a key of it"),
+        ("faar.rate", "faar: is not a known key; hint: did you mean links.far?"),
+        ("far.forward.rate", "far: is not a known key; hint: did you mean links.far?"),
+        ("linkz.far.rate", 'is not a known key; hint: did you mean "links"?'),
         (
             "links.far.queue.limit",
             "does not reach forward, which has its own; hint: set links.far.forward.queue.limit",

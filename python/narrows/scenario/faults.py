@@ -99,6 +99,8 @@ def _of_values(
         message, hint, below = _words(chosen, model)
         if below:
             key = f"{key}.{below}" if key else below
+        if chosen["type"] == "extra_forbidden" and hint.startswith("one of"):
+            hint = _entry_named(key, values) or hint
         table, _, last = key.rpartition(".")
         if chosen["type"] == "literal_error" and last in _OR_ELSE and hint.startswith("one of"):
             hint = f"{hint}; {_OR_ELSE[last]}"
@@ -291,6 +293,23 @@ def _in_entries(model: type[Table], key: str) -> str:
         return ""
     arrays = " or ".join(f"[[{array}]]" for array in having)
     return f"it is a key of {arrays}, such as {having[0]}.NAME.{key}"
+
+
+def _entry_named(key: str, values: Mapping[str, Any]) -> str:
+    """The hint for a key of the scenario that is the name of an entry of an array, or like one."""
+    places = {
+        name: f"{array}.{name}"
+        for array, entries in values.items()
+        if isinstance(entries, list)
+        for entry in entries[:_LOOKED_THROUGH]
+        if isinstance(entry, Mapping) and isinstance(name := entry.get("name"), str)
+    }
+    close = suggestions(key, list(places))
+    return f"did you mean {places[close[0]]}?" if close else ""
+
+
+_LOOKED_THROUGH = 1000
+"""The most entries of an array whose names are compared with a wrong key."""
 
 
 def _array(given: object, loc: tuple[int | str, ...]) -> str:
