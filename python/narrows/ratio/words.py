@@ -14,7 +14,7 @@ from narrows.results.exchanges import NEAR_MS
 HEADER = (
     "",
     "pairs",
-    "probes",
+    "vantages",
     "median",
     "95 % interval",
     "mode",
