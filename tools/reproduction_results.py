@@ -22,7 +22,7 @@ from narrows.reproduce.readme import filled
 
 ARGUMENTS = {
     "H": ("H", "--seeds", "6"),
-    # Takes three hours of processor time, with sensitivity rows and the larger networks.
+    # Takes three hours of processor time, with other choices and the larger networks.
     "K": ("K",),
     "D": ("D",),
     # Takes six minutes on two idle cores; needs narrows kernel prepare.

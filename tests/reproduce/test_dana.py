@@ -49,10 +49,10 @@ def test_the_scenario_has_the_papers_numbers() -> None:
     assert {link["rate"] for link in plan["links"]} == {1_544_000, 10_000_000}
 
 
-def test_every_cell_under_every_row_is_a_scenario_of_its_own() -> None:
+def test_every_cell_under_every_choice_is_a_scenario_of_its_own() -> None:
     for cell in PAPER.cells:
         base = str(Scenario.load(FOLDER / cell.scenario, set=cell.set).plan(1))
-        for row in PAPER.rows:
+        for row in PAPER.choices:
             if row.runs_again and row.touches(cell.name):
                 settings = {**cell.set, **row.settings(cell)}
                 other = str(Scenario.load(FOLDER / cell.scenario, set=settings).plan(1))

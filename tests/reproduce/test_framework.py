@@ -123,15 +123,17 @@ def test_all_claims_and_their_document() -> None:
     assert len(pairs) == len(set(pairs))
 
 
-def test_a_sensitivity_row_that_flips_a_claim_makes_it_depend() -> None:
-    rows = [row for row in PAPER.rows if row.name in ("TCP of 2009", "FIFO of 200 ms not shifted")]
+def test_another_choice_that_flips_a_claim_makes_it_depend() -> None:
+    choices = [
+        row for row in PAPER.choices if row.name in ("TCP of 2009", "FIFO of 200 ms not shifted")
+    ]
     ((paper, claims),) = select(["H6"])
-    outcome = reproduce(paper, claims=claims, rows=rows, seeds=3, execute=pretend)
+    outcome = reproduce(paper, claims=claims, choices=choices, seeds=3, execute=pretend)
     fifo, red, *_ = outcome.judged()
     assert fifo.verdict is Verdict.DEPENDS
     assert fifo.flips == ["TCP of 2009"]
-    assert set(fifo.rows) == {"TCP of 2009", "FIFO of 200 ms not shifted"}
-    assert set(red.rows) == {"TCP of 2009"}
+    assert set(fifo.choices) == {"TCP of 2009", "FIFO of 200 ms not shifted"}
+    assert set(red.choices) == {"TCP of 2009"}
 
 
 def test_a_run_that_fails_is_a_line_and_the_rest_counts() -> None:
@@ -166,8 +168,8 @@ def test_an_interrupt_leaves_what_was_measured() -> None:
 
 
 def test_the_report_is_one_file_and_the_folder_is_not_overwritten(tmp_path: Path) -> None:
-    rows = PAPER.rows[:1]
-    outcome = reproduce(PAPER, rows=rows, against=True, seeds=3, execute=pretend)
+    choices = PAPER.choices[:1]
+    outcome = reproduce(PAPER, choices=choices, against=True, seeds=3, execute=pretend)
     folder = tmp_path / "out"
     claim_folder(folder)
     write([outcome], folder)
@@ -234,8 +236,8 @@ def test_a_part_of_a_paper_says_so(tmp_path: Path) -> None:
 
 def test_results_without_other_choices_say_so(tmp_path: Path) -> None:
     # What the READMEs say: "without other choices, so no claim gets the verdict depends".
-    for rows, told in (((), True), (PAPER.rows[:1], False)):
-        outcome = reproduce(PAPER, rows=rows, seeds=3, execute=pretend)
+    for choices, told in (((), True), (PAPER.choices[:1], False)):
+        outcome = reproduce(PAPER, choices=choices, seeds=3, execute=pretend)
         text = io.StringIO()
         print_outcome(outcome, text)
         assert ("so no claim gets the verdict depends" in " ".join(text.getvalue().split())) is told

@@ -232,14 +232,14 @@ def test_a_check_that_fails_in_one_round_fails() -> None:
 
 
 def test_fin_on_the_reply_is_another_reading(as_published: Path) -> None:
-    outcome = reproduce(PAPER, rows=PAPER.rows, recorded=as_published)
+    outcome = reproduce(PAPER, choices=PAPER.choices, recorded=as_published)
     (judged,) = (
         judged
         for judged in outcome.judged()
         if judged.claim.id == "S6" and "stateless TCP over UDP" in judged.claim.metric
     )
-    (row,) = PAPER.rows
-    interval, _ = judged.rows[row.name]
+    (row,) = PAPER.choices
+    interval, _ = judged.choices[row.name]
     assert judged.interval is not None and interval is not None
     assert judged.interval.mean == pytest.approx(48.3, abs=0.1)
     assert interval.mean == pytest.approx(29.3, abs=0.1)

@@ -8,12 +8,12 @@ import pytest
 
 from narrows import Scenario, run
 from narrows.reproduce import Measured, Verdict, judge
-from narrows.reproduce.cells import Row
+from narrows.reproduce.cells import Choice
 from narrows.reproduce.claims import Claim
 from narrows.reproduce.kantawala_2002 import PAPER
 from narrows.reproduce.kantawala_2002.cells import CELLS, TOPOLOGIES
+from narrows.reproduce.kantawala_2002.choices import VERSIONS
 from narrows.reproduce.kantawala_2002.queues import FAMILY, QUEUES, SHARED
-from narrows.reproduce.kantawala_2002.rows import VERSIONS
 from narrows.reproduce.kantawala_2002.scaling import BIG, LARGE, POINTS
 from narrows.reproduce.kantawala_2002.versions import LONG_PATHS, versions
 from narrows.reproduce.measurements import BASE, Measurements
@@ -54,7 +54,7 @@ def test_ids_and_metrics_are_unique_and_cells_exist() -> None:
     assert len(names) == len(set(names))
     for claim in PAPER.claims:
         assert set(claim.cells) <= set(names)
-    for row in PAPER.rows:
+    for row in PAPER.choices:
         assert row.cells is None or (row.cells and row.cells <= set(names)), row.name
 
 
@@ -91,7 +91,7 @@ NS_2 = {
 
 
 @pytest.mark.parametrize("version", VERSIONS, ids=lambda row: row.name)
-def test_a_version_has_the_tcp_of_its_ns_2(version: Row) -> None:
+def test_a_version_has_the_tcp_of_its_ns_2(version: Choice) -> None:
     keys = ("initial_rto", "min_rto", "max_rto", "timer_granularity")
     for topology in TOPOLOGIES:
         cell = PAPER.cell(f"{topology}-drr-1000")
@@ -104,7 +104,7 @@ def test_a_version_has_the_tcp_of_its_ns_2(version: Row) -> None:
 
 def test_the_versions_of_ns_2_stand_side_by_side() -> None:
     """TDRR's goodput is 1.1 of the others' under one version, and the same as theirs elsewhere."""
-    outcome = Measurements(seeds=(1, 2, 3), rows=VERSIONS)
+    outcome = Measurements(seeds=(1, 2, 3), choices=VERSIONS)
     gain = claim("K1", "mean goodput", "gain of TDRR")
     for name in (BASE, *(row.name for row in VERSIONS)):
         for cell in gain.cells:
@@ -186,14 +186,14 @@ SMALLER = {
 """Settings that leave one source in each group, so that a scenario is read quickly."""
 
 
-def test_every_queue_under_every_row_is_a_scenario_of_its_own() -> None:
+def test_every_queue_under_every_choice_is_a_scenario_of_its_own() -> None:
     for topology in TOPOLOGIES:
         for which in QUEUES:
             cell = PAPER.cell(f"{topology}-{which}-1000")
             smaller = {**cell.set, **SMALLER[topology]}
             settings = [smaller] + [
                 {**smaller, **row.settings(cell)}
-                for row in PAPER.rows
+                for row in PAPER.choices
                 if row.runs_again and row.touches(cell.name)
             ]
             told = [

@@ -70,13 +70,13 @@ def test_a_worded_claim_holds_when_the_whole_interval_is_on_the_right_side(
     assert judge(worded(relation, 5.0), interval(low, high)).verdict is verdict
 
 
-def test_a_row_that_turns_holds_into_fails_makes_it_depend() -> None:
+def test_a_choice_that_turns_holds_into_fails_makes_it_depend() -> None:
     judged = judge(number(), interval(89, 91), {"a": interval(89, 91), "b": interval(80, 81)})
     assert judged.verdict is Verdict.DEPENDS
     assert judged.flips == ["b"]
 
 
-def test_a_row_that_turns_fails_into_holds_makes_it_depend() -> None:
+def test_a_choice_that_turns_fails_into_holds_makes_it_depend() -> None:
     judged = judge(number(), interval(80, 81), {"a": interval(89, 91)})
     assert judged.verdict is Verdict.DEPENDS
     assert judged.flips == ["a"]
@@ -125,7 +125,7 @@ def test_a_deviation_is_judged_by_the_chi_square_interval() -> None:
     assert claim.measure({"c": Measured({"x": 4.0})}) == 4.0
 
 
-def test_a_row_that_is_undecided_flips_nothing() -> None:
+def test_a_choice_that_is_undecided_flips_nothing() -> None:
     assert judge(number(), interval(89, 91), {"a": interval(87, 91)}).verdict is Verdict.HOLDS
     undecided = judge(number(), interval(87, 91), {"a": interval(70, 71)})
     assert (undecided.verdict, undecided.flips) == (Verdict.UNDECIDED, [])

@@ -21,11 +21,11 @@ from narrows.reproduce.wijnen_2012 import PAPER, measure
 from narrows.reproduce.wijnen_2012.cells import (
     BIND_2012,
     CELLS,
+    CHOICES,
     NEW,
     NSD_2012,
     OLD,
     OLD_10,
-    ROWS,
 )
 from narrows.reproduce.wijnen_2012.measure import execute, metrics_of, peak
 from narrows.reproduce.wijnen_2012.reference import captured, reference
@@ -97,7 +97,7 @@ def test_queries_without_an_answer_are_lost() -> None:
 def test_every_cell_and_row_sets_what_there_is() -> None:
     for cell in CELLS:
         Settings.read(cell.set)
-        for row in ROWS:
+        for row in CHOICES:
             if row.touches(cell.name):
                 Settings.read({**cell.set, **row.settings(cell)})
     with pytest.raises(ValueError, match="no setting colour"):

@@ -56,7 +56,7 @@ def command(
         bool,
         typer.Option(
             "--quick",
-            help="3 seeds, no sensitivity rows, and shorter runs for some papers.",
+            help="3 seeds, no other choices, and shorter runs for some papers.",
         ),
     ] = False,
     seeds: Annotated[
@@ -104,7 +104,7 @@ def command(
     A number holds if the 95 % interval of ours (Student's t over seeds) lies inside the claim's
     tolerance, and a claim in words if its inequality holds at 95 %. A claim fails if our interval
     lies wholly outside, and is undecided if it lies on both sides. The verdict is "depends" if a
-    listed sensitivity row turns "holds" into "fails" or the reverse, and "fitted" if a setting was
+    listed choice turns "holds" into "fails" or the reverse, and "fitted" if a setting was
     chosen to match the published value.
     """
     from narrows import backends

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from narrows.errors import NarrowsError, argument
-from narrows.reproduce.cells import Cell, Row
+from narrows.reproduce.cells import Cell, Choice
 from narrows.reproduce.claims import Claim, Judged, Measured, Verdict, Worded, judge
 from narrows.reproduce.measurements import Agreement, Table
 from narrows.reproduce.outcome import Outcome, document
@@ -27,6 +27,7 @@ from narrows.reproduce.several import Outcomes, reproduce_several
 __all__ = [
     "Agreement",
     "Cell",
+    "Choice",
     "Claim",
     "Judged",
     "Measured",
@@ -35,7 +36,6 @@ __all__ = [
     "Paper",
     "Progress",
     "Recorded",
-    "Row",
     "Table",
     "UnknownClaim",
     "Verdict",

@@ -1,4 +1,4 @@
-"""The experiments of a paper, and what a sensitivity row changes in them."""
+"""The experiments of a paper, and what another choice changes in them."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
-    """A sensitivity row: another choice for something that the paper leaves open."""
+class Choice:
+    """Another choice for something that the paper leaves open."""
 
     name: str
     reason: str
@@ -42,7 +42,7 @@ class Row:
     of_cell: Callable[[Cell], Mapping[str, str]] | None = None
     """Returns further settings for a cell, because cells' scenarios name some keys differently."""
     on_kernel: bool = True
-    """Whether a kernel can run it; a run on a kernel leaves out the rows that it cannot."""
+    """Whether a kernel can run it; a run on a kernel leaves out the choices that it cannot."""
 
     @property
     def runs_again(self) -> bool:
@@ -54,5 +54,5 @@ class Row:
         return {**self.set, **(self.of_cell(cell) if self.of_cell else {})}
 
     def touches(self, cell: str) -> bool:
-        """Whether `cell` has to be run again under this row."""
+        """Whether `cell` has to be run again under this choice."""
         return self.cells is None or cell in self.cells

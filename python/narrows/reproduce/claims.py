@@ -40,7 +40,7 @@ class Verdict(StrEnum):
     HOLDS = "holds"
     """A number: our 95 % interval lies inside the tolerance. In words: it holds at 95 %."""
     DEPENDS = "depends"
-    """A listed sensitivity row turns *holds* into *fails*, or the reverse."""
+    """A listed choice turns *holds* into *fails*, or the reverse."""
     FAILS = "fails"
     """A number: our interval lies wholly outside the tolerance. In words: contradicted at 95 %."""
     UNDECIDED = "undecided"
@@ -135,7 +135,7 @@ class Claim:
         return bounded_interval(values, *self.bounds)
 
     def test(self, interval: Interval | None) -> Verdict:
-        """The verdict without sensitivity rows: holds, fails, undecided or not tested.
+        """The verdict without other choices: holds, fails, undecided or not tested.
 
         Two runs do not decide the sign of a difference, as in `narrows compare`: two differences
         that agree by chance are not rare, and then look certain.
@@ -187,10 +187,10 @@ class Judged:
     interval: Interval | None
     """Our 95 % interval; `None` if no seed was run in all of its cells."""
     verdict: Verdict
-    rows: Mapping[str, tuple[Interval | None, Verdict]] = field(default_factory=dict)
-    """The same under each sensitivity row that was run and that changes the claim's cells."""
+    choices: Mapping[str, tuple[Interval | None, Verdict]] = field(default_factory=dict)
+    """The same under each other choice that was run and that changes the claim's cells."""
     bases: Mapping[str, Interval | None] = field(default_factory=dict)
-    """By row: our interval from the row's cells and seeds only, if the claim has others too."""
+    """By choice: our interval from its cells and seeds only, if the claim has others too."""
 
     @property
     def difference(self) -> float | None:
@@ -201,10 +201,10 @@ class Judged:
 
     @property
     def flips(self) -> list[str]:
-        """Names of the sensitivity rows that turn *holds* into *fails*, or the reverse."""
+        """Names of the other choices that turn *holds* into *fails*, or the reverse."""
         return [
             name
-            for name, (_, verdict) in self.rows.items()
+            for name, (_, verdict) in self.choices.items()
             if {self.base(name), verdict} == {Verdict.HOLDS, Verdict.FAILS}
         ]
 
@@ -215,9 +215,9 @@ class Judged:
             return None
         return self.claim.seeds_to_decide(self.interval)
 
-    def base(self, row: str) -> Verdict:
-        """The verdict with which a sensitivity row is compared."""
-        return self.claim.test(self.bases.get(row, self.interval))
+    def base(self, choice: str) -> Verdict:
+        """The verdict with which another choice is compared."""
+        return self.claim.test(self.bases.get(choice, self.interval))
 
 
 def metric_of(cell: str, name: str) -> Measure:
@@ -248,15 +248,15 @@ def worded(
 def judge(
     claim: Claim,
     interval: Interval | None,
-    rows: Mapping[str, Interval | None] | None = None,
+    choices: Mapping[str, Interval | None] | None = None,
     bases: Mapping[str, Interval | None] | None = None,
 ) -> Judged:
-    """Judges `claim` from the interval of the base runs and of each sensitivity row.
+    """Judges `claim` from the interval of the base runs and of each other choice.
 
-    For a row with fewer seeds or cells, `bases` holds the interval of the base runs with the same
-    seeds and cells. An interval that is wider only for lack of seeds then flips no verdict.
+    For a choice with fewer seeds or cells, `bases` holds the interval of the base runs with the
+    same seeds and cells. An interval that is wider only for lack of seeds then flips no verdict.
     """
-    tested = {name: (row, claim.test(row)) for name, row in (rows or {}).items()}
+    tested = {name: (choice, claim.test(choice)) for name, choice in (choices or {}).items()}
     verdict = claim.test(interval)
     judged = Judged(claim, interval, verdict, tested, bases or {})
     if claim.fitted and verdict in (Verdict.HOLDS, Verdict.UNDECIDED):

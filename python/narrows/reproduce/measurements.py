@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from narrows.reproduce.cells import Row
+from narrows.reproduce.cells import Choice
 from narrows.reproduce.claims import Claim, Measured, Series
 from narrows.reproduce.statistics import Interval, t_interval
 
 BASE = "base"
-"""The name of the runs without a sensitivity row."""
+"""The name of the runs without another choice."""
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,17 @@ class Measurements:
 
     seeds: Sequence[int]
     measured: dict[tuple[str, str], dict[int, Measured]] = field(default_factory=dict)
-    """Runs by (sensitivity row or `base`, cell) and seed."""
-    rows: Sequence[Row] = ()
-    """Sensitivity rows that were asked for."""
+    """Runs by (choice or `base`, cell) and seed."""
+    choices: Sequence[Choice] = ()
+    """Other choices that were asked for."""
 
-    def runs(self, cell: str, row: str = BASE) -> dict[int, Measured]:
+    def runs(self, cell: str, choice: str = BASE) -> dict[int, Measured]:
         """The runs of `cell` by seed; empty when there are none."""
-        return self.measured.get((row, cell), {})
+        return self.measured.get((choice, cell), {})
 
-    def values(self, cell: str, metric: str, row: str = BASE) -> list[float]:
+    def values(self, cell: str, metric: str, choice: str = BASE) -> list[float]:
         """A metric of a cell, one value for each seed, without runs in which it is not finite."""
-        found = [run[metric] for _, run in sorted(self.runs(cell, row).items())]
+        found = [run[metric] for _, run in sorted(self.runs(cell, choice).items())]
         return [value for value in found if math.isfinite(value)]
 
     def values_at(self, cell: str, metric: str) -> list[float]:
@@ -69,9 +69,9 @@ class Measurements:
         found = [run.values.get(metric, math.nan) for _, run in sorted(self.runs(cell).items())]
         return [value for value in found if math.isfinite(value)]
 
-    def interval(self, cell: str, metric: str, row: str = BASE) -> Interval | None:
+    def interval(self, cell: str, metric: str, choice: str = BASE) -> Interval | None:
         """The 95 % interval of one metric of a cell over the seeds."""
-        values = self.values(cell, metric, row)
+        values = self.values(cell, metric, choice)
         return t_interval(values) if values else None
 
     def curves(self, cell: str, name: str) -> list[Series]:
@@ -81,20 +81,20 @@ class Measurements:
         ]
 
     def claim_values(
-        self, claim: Claim, row: Row | None = None, like: Row | None = None
+        self, claim: Claim, choice: Choice | None = None, like: Choice | None = None
     ) -> list[float]:
         """The claim's metric, one value for each seed with which all its cells were run.
 
         Args:
             claim: The claim.
-            row: A sensitivity row; `None`: the base runs.
-            like: Use only the cells and seeds of the base runs that this row has too.
+            choice: Another choice; `None`: the base runs.
+            like: Use only the cells and seeds of the base runs that this choice has too.
         """
-        shape = row or like
+        shape = choice or like
         cells = [
             cell for cell in claim.cells if shape is None or not shape.alone or shape.touches(cell)
         ]
-        sources = {cell: self._source(cell, row) for cell in cells}
+        sources = {cell: self._source(cell, choice) for cell in cells}
         kept = sources if like is None else {cell: self._source(cell, like) for cell in cells}
         common = [
             seed
@@ -109,16 +109,16 @@ class Measurements:
         return [value for value in values if math.isfinite(value)]
 
     def claim_interval(
-        self, claim: Claim, row: Row | None = None, like: Row | None = None
+        self, claim: Claim, choice: Choice | None = None, like: Choice | None = None
     ) -> Interval | None:
         """The 95 % interval of the claim's statistic over the seeds; arguments as above."""
-        values = self.claim_values(claim, row, like)
+        values = self.claim_values(claim, choice, like)
         return claim.interval(values) if values else None
 
-    def _source(self, cell: str, row: Row | None) -> Mapping[int, Measured]:
-        """The runs of a cell under a row, or the base runs if the row does not change the cell."""
-        if row is None or not row.touches(cell):
+    def _source(self, cell: str, choice: Choice | None) -> Mapping[int, Measured]:
+        """The runs of a cell under a choice, or the base runs if it does not change the cell."""
+        if choice is None or not choice.touches(cell):
             return self.runs(cell)
-        if row.runs_again:
-            return self.runs(cell, row.name)
-        return {seed: run.reading(row.reads) for seed, run in self.runs(cell).items()}
+        if choice.runs_again:
+            return self.runs(cell, choice.name)
+        return {seed: run.reading(choice.reads) for seed, run in self.runs(cell).items()}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from narrows.reproduce.cells import Cell, Row
+from narrows.reproduce.cells import Cell, Choice
 from narrows.reproduce.claims import Claim, Judged, Verdict, judge
 from narrows.reproduce.measurements import Agreement, Measurements
 from narrows.reproduce.paper import Paper
@@ -40,12 +40,16 @@ class Outcome(Measurements):
     def judged(self) -> Iterator[Judged]:
         """Every claim with its verdict, in the paper's order."""
         for claim in self.claims:
-            rows = [row for row in self.rows if any(row.touches(cell) for cell in claim.cells)]
+            choices = [
+                choice
+                for choice in self.choices
+                if any(choice.touches(cell) for cell in claim.cells)
+            ]
             yield judge(
                 claim,
                 self.claim_interval(claim),
-                {row.name: self.claim_interval(claim, row) for row in rows},
-                {row.name: self.claim_interval(claim, like=row) for row in rows},
+                {choice.name: self.claim_interval(claim, choice) for choice in choices},
+                {choice.name: self.claim_interval(claim, like=choice) for choice in choices},
             )
 
     def words(self) -> list[str]:
@@ -69,7 +73,7 @@ class Outcome(Measurements):
             "headline": list(self.paper.headline(self)),
             "summary": list(self.paper.summary),
             "seeds": len(self.seeds),
-            "sensitivity_rows": [row.name for row in self.rows],
+            "sensitivity_rows": [choice.name for choice in self.choices],
             "status": "complete" if self.complete else "partial",
             "source": self.source,
             "failures": list(self.failures),
@@ -136,19 +140,23 @@ def reason(judged: Judged) -> str:
 
 
 def cells_to_run(
-    paper: Paper, claims: Sequence[Claim], rows: Sequence[Row], against: bool
-) -> list[tuple[Row | None, Cell]]:
-    """Every pair of sensitivity row (or none) and cell that `claims` need, base runs first.
+    paper: Paper, claims: Sequence[Claim], choices: Sequence[Choice], against: bool
+) -> list[tuple[Choice | None, Cell]]:
+    """Every pair of choice (or none) and cell that `claims` need, base runs first.
 
     `against` adds the cells that only the comparison with reference measurements needs.
     """
     cells = paper.cells_of(claims)
     extra = [cell for cell in paper.cells if cell.name in paper.agreement_cells] if against else []
-    base: list[tuple[Row | None, Cell]] = [
+    base: list[tuple[Choice | None, Cell]] = [
         (None, cell) for cell in paper.cells if cell in cells or cell in extra
     ]
     return base + [
-        (row, cell) for row in rows if row.runs_again for cell in cells if row.touches(cell.name)
+        (choice, cell)
+        for choice in choices
+        if choice.runs_again
+        for cell in cells
+        if choice.touches(cell.name)
     ]
 
 

@@ -137,18 +137,18 @@ def verdict_counts(outcome: Outcome) -> str:
 
 def without_rows(outcome: Outcome) -> str:
     """A warning that no other choices were run; empty if some were."""
-    choices = len(outcome.paper.rows)
-    if outcome.rows or not choices:
+    choices = len(outcome.paper.choices)
+    if outcome.choices or not choices:
         return ""
     return (
-        f"The paper's {choices} other choices (sensitivity rows) were not run, so no claim gets "
+        f"The paper's {choices} other choices were not run, so no claim gets "
         "the verdict depends. The full run, without --quick and --no-sensitivity, may withdraw "
         "verdicts that stand here."
     )
 
 
 def verdict_text(judged: Judged) -> str:
-    """The verdict, with the rows that flip it or the number of seeds that would decide it."""
+    """The verdict, with the choices that flip it or the number of seeds that would decide it."""
     if judged.verdict is Verdict.UNDECIDED:
         needed = judged.seeds_needed
         seeds = f"about {needed}" if needed is not None else f"more than {MOST_SEEDS}"
@@ -187,13 +187,13 @@ def agreement_table(entries: Sequence[Agreement], title: str) -> Table:
 
 
 def sensitivity_table(outcome: Outcome, *, flips_only: bool = False) -> Table | None:
-    """Each claim's verdict under each sensitivity row, or only the verdicts that a row flips."""
-    if not outcome.rows:
+    """Each claim's verdict under each other choice, or only the verdicts that one flips."""
+    if not outcome.choices:
         return None
     rows = []
     for judged in outcome.judged():
-        for name, (interval, verdict) in judged.rows.items():
-            # The row is compared with base runs of the same cells and seeds.
+        for name, (interval, verdict) in judged.choices.items():
+            # The choice is compared with base runs of the same cells and seeds.
             base = judged.bases.get(name, judged.interval)
             if interval is None or base is None:
                 continue

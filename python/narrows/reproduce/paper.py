@@ -1,4 +1,4 @@
-"""A paper's reproduction: its cells, its claims, its sensitivity rows, and how to measure a run.
+"""A paper's reproduction: its cells, its claims, its other choices, and how to measure a run.
 
 Each paper's folder declares its `Paper` in a file `paper.py`. These files look alike because they
 declare the same things for each paper; they share no logic.
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from narrows.reproduce.cells import Cell, Row
+from narrows.reproduce.cells import Cell, Choice
 from narrows.reproduce.claims import Claim, Measured
 from narrows.reproduce.measurements import Agreement, Measurements, Table
 
@@ -56,7 +56,7 @@ class Paper:
     folder: Path
     cells: Sequence[Cell]
     claims: Sequence[Claim]
-    rows: Sequence[Row]
+    choices: Sequence[Choice]
     measure: Callable[[Run], Measured]
     tables: Callable[[Measurements], list[Table]]
     """The paper's own tables, next to our values."""
@@ -76,8 +76,8 @@ class Paper:
     """Cells that are run for the agreement table even when no claim needs them."""
     seeds: int = 10
     """The default number of runs of each cell."""
-    row_seeds: int = 5
-    """The most runs of each cell under a sensitivity row."""
+    choice_seeds: int = 5
+    """The most runs of each cell under another choice."""
     quick: Mapping[str, str] = field(default_factory=dict)
     """Settings on top of every cell's with `--quick`."""
     on_kernel: Callable[[Cell], Mapping[str, str]] = lambda _: {}

@@ -1,4 +1,4 @@
-"""Runs the cells of a paper: each (cell, sensitivity row, seed) once, spread over the cores.
+"""Runs the cells of a paper: each (cell, choice, seed) once, spread over the cores.
 
 Threads suffice, because the simulator releases the interpreter lock while it runs. Cells whose time
 and memory are measured run in a separate process. Of each run, only the metrics that the paper
@@ -21,7 +21,7 @@ from pathlib import Path
 from narrows.backends import DEFAULT, get
 from narrows.backends.interrupts import Stopped, as_ended, until
 from narrows.errors import NarrowsError
-from narrows.reproduce.cells import Cell, Row
+from narrows.reproduce.cells import Cell, Choice
 from narrows.reproduce.claims import Claim, Measured
 from narrows.reproduce.measurements import BASE
 from narrows.reproduce.outcome import Outcome, cells_to_run
@@ -33,7 +33,7 @@ class Job:
     """One run of one cell."""
 
     cell: Cell
-    row: Row | None
+    choice: Choice | None
     seed: int
     instead: Mapping[str, str] = field(default_factory=dict)
     """Settings on top of the cell's, for the backend."""
@@ -42,15 +42,15 @@ class Job:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The cell's settings with the backend's and the sensitivity row's on top."""
-        row = self.row.settings(self.cell) if self.row else {}
-        return {**self.cell.set, **self.instead, **row, **self.extra}
+        """The cell's settings with the backend's and the other choice's on top."""
+        choice = self.choice.settings(self.cell) if self.choice else {}
+        return {**self.cell.set, **self.instead, **choice, **self.extra}
 
     @property
     def label(self) -> str:
         """What a progress bar shows."""
-        row = f", {self.row.name}" if self.row else ""
-        return f"{self.cell.name}{row}, seed {self.seed}"
+        choice = f", {self.choice.name}" if self.choice else ""
+        return f"{self.cell.name}{choice}, seed {self.seed}"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def reproduce(
     paper: Paper,
     *,
     claims: Sequence[Claim] | None = None,
-    rows: Sequence[Row] = (),
+    choices: Sequence[Choice] = (),
     against: bool = False,
     seeds: int | None = None,
     quick: bool = False,
@@ -85,10 +85,10 @@ def reproduce(
     Args:
         paper: The paper; see :func:`narrows.reproduce.papers`.
         claims: A selection; all of the paper's by default.
-        rows: Sensitivity rows to run as well.
+        choices: Other choices to run as well.
         against: Whether to run the cells that only the reference measurements have, too.
         seeds: Runs seeds 1 to this number, by default the paper's own; intervals need two.
-            Sensitivity rows run at most the paper's `row_seeds`.
+            Other choices run at most the paper's `choice_seeds`.
         quick: Whether the paper's `quick` settings go on top of every cell's.
         backend: What runs the cells, one of `narrows.backends.BACKENDS`.
         jobs: Number of runs at once; the number of cores by default.
@@ -104,19 +104,19 @@ def reproduce(
     get(backend)
     chosen = list(paper.claims if claims is None else claims)
     if paper.recorded is not None:
-        return from_record(paper, chosen, rows, recorded)
+        return from_record(paper, chosen, choices, recorded)
     numbers = list(range(1, (seeds or paper.seeds) + 1))
     if paper.execute is not None:
         # The paper's own code measures real programs.
         backend = "kernel"
     on_kernel = backend.startswith("kernel")
-    rows = [row for row in rows if row.on_kernel or not on_kernel]
+    choices = [choice for choice in choices if choice.on_kernel or not on_kernel]
     outcome = Outcome(
-        paper=paper, claims=chosen, seeds=numbers, backend=backend, rows=rows, quick=quick
+        paper=paper, claims=chosen, seeds=numbers, backend=backend, choices=choices, quick=quick
     )
-    pairs = cells_to_run(paper, chosen, rows, against)
+    pairs = cells_to_run(paper, chosen, choices, against)
     lacking = {cell.name: paper.lacks(cell) for _, cell in pairs}
-    pairs = [(row, cell) for row, cell in pairs if lacking[cell.name] is None]
+    pairs = [(choice, cell) for choice, cell in pairs if lacking[cell.name] is None]
     outcome.source = "; ".join(
         f"not measured ({', '.join(name for name in lacking if lacking[name] == why)}): {why}"
         for why in dict.fromkeys(lacking.values())
@@ -126,14 +126,14 @@ def reproduce(
     plan = [
         Job(
             cell,
-            row,
+            choice,
             seed,
             paper.on_kernel(cell) if on_kernel else {},
             {**paper.quick, **cell.quick} if quick else {},
         )
         for seed in numbers
-        for row, cell in pairs
-        if (row is None or seed <= paper.row_seeds) and seed <= (cell.seeds or seed)
+        for choice, cell in pairs
+        if (choice is None or seed <= paper.choice_seeds) and seed <= (cell.seeds or seed)
     ]
     run_cell = execute or paper.execute or partial(run_one, backend=backend)
     stop = threading.Event()
@@ -151,7 +151,7 @@ def reproduce(
                 outcome.failures.append(f"{job.label}: {error}")
                 outcome.complete = False
             else:
-                key = (job.row.name if job.row else BASE, job.cell.name)
+                key = (job.choice.name if job.choice else BASE, job.cell.name)
                 outcome.measured.setdefault(key, {})[job.seed] = measured
             if progress is not None:
                 progress(Progress(done, len(plan), job.label))
@@ -165,7 +165,7 @@ def reproduce(
 
 
 def from_record(
-    paper: Paper, claims: Sequence[Claim], rows: Sequence[Row], folder: Path | None
+    paper: Paper, claims: Sequence[Claim], choices: Sequence[Choice], folder: Path | None
 ) -> Outcome:
     """The outcome of `claims` from runs that were recorded earlier.
 
@@ -180,7 +180,7 @@ def from_record(
         claims=claims,
         seeds=rounds,
         backend="kernel",
-        rows=list(rows),
+        choices=list(choices),
         source=record.source,
     )
     outcome.measured = {(BASE, cell): dict(runs) for cell, runs in record.runs.items()}

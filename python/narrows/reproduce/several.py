@@ -53,10 +53,10 @@ def reproduce_several(
 
     Args:
         selected: Papers and their claims, as `select` returns them.
-        sensitivity: Whether sensitivity rows are run too.
+        sensitivity: Whether other choices are run too.
         against: As `reproduce` takes it.
         seeds: The same; by default `QUICK_SEEDS` with `quick`.
-        quick: The same; it leaves out sensitivity rows too.
+        quick: The same; it leaves out other choices too.
         backend: As `reproduce` takes it.
         jobs: The same.
         recorded: The same.
@@ -72,7 +72,7 @@ def reproduce_several(
             outcome = reproduce(
                 paper,
                 claims=claims,
-                rows=paper.rows if sensitivity and not quick else (),
+                choices=paper.choices if sensitivity and not quick else (),
                 against=against,
                 seeds=seeds or (QUICK_SEEDS if quick else None),
                 quick=quick,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.reproduce.cells import Cell, Row
+from narrows.reproduce.cells import Cell, Choice
 
 SCENARIO = "ds1.toml"
 
@@ -93,7 +93,7 @@ CELLS = [
 
 _RED = frozenset({"red", "ecn", "red-small", "red-heavy"})
 _LOADED = frozenset(QUEUES)
-"""Cells that sensitivity rows with other loads change; D7's cells have their own loads."""
+"""Cells that choices of other loads change; D7's cells have their own loads."""
 
 
 def _ftp(**keys: str) -> dict[str, str]:
@@ -102,22 +102,22 @@ def _ftp(**keys: str) -> dict[str, str]:
 
 _FRESH = "fresh"
 
-ROWS = [
-    Row(
+CHOICES = [
+    Choice(
         "five sessions without end",
         "another load: one large transfer for each client, windows of 64 KB",
         _ftp(connections="1", spread="16 s", tcp_receive_buffer="65535 B"),
         _LOADED,
         alone=True,
     ),
-    Row(
+    Choice(
         "sessions go on opening",
         "another load: one every 3.25 s to 425 s, a hundred in all",
         _ftp(connections="20", spread="325 s"),
         _LOADED,
         alone=True,
     ),
-    Row(
+    Choice(
         "two hundred sessions in the end",
         "another load: the same until 165 s, then 180 more until 265 s",
         _ftp(
@@ -128,7 +128,7 @@ ROWS = [
         _LOADED,
         alone=True,
     ),
-    Row(
+    Choice(
         "files of 100 kB with pauses",
         "another load: a session of many files, 5 s between them",
         _ftp(
@@ -141,7 +141,7 @@ ROWS = [
         _LOADED,
         alone=True,
     ),
-    Row(
+    Choice(
         "one file of 3 MB for each client",
         "another load: transfers that end, windows of 64 KB",
         _ftp(
@@ -154,61 +154,61 @@ ROWS = [
         _LOADED,
         alone=True,
     ),
-    Row(
+    Choice(
         "windows of 64 KB",
         "OPNET's hosts have 8760 bytes unless told otherwise",
         _ftp(tcp_receive_buffer="65535 B"),
     ),
-    Row(
+    Choice(
         "TCP Tahoe", "the paper does not name the TCP", _ftp(tcp_recovery="tahoe"), on_kernel=False
     ),
-    Row(
+    Choice(
         "TCP NewReno",
         "the paper does not name the TCP",
         _ftp(tcp_recovery="new-reno"),
         on_kernel=False,
     ),
-    Row(
+    Choice(
         "TCP with SACK",
         "the paper does not name the TCP",
         _ftp(tcp_sack="true", tcp_recovery="sack", tcp_reduction="prr"),
     ),
-    Row(
+    Choice(
         "limited transmit",
         "RFC 3042; the paper does not name the TCP",
         _ftp(tcp_limited_transmit="true"),
         on_kernel=False,
     ),
-    Row(
+    Choice(
         "an acknowledgement for every segment",
         "the paper does not name the TCP",
         _ftp(tcp_acks="every-segment"),
         on_kernel=False,
     ),
-    Row("DS1 delay 10 ms", "the paper does not print it", {"links.ds1.delay": "10 ms"}),
-    Row("DS1 delay 50 ms", "the paper does not print it", {"links.ds1.delay": "50 ms"}),
-    Row(
+    Choice("DS1 delay 10 ms", "the paper does not print it", {"links.ds1.delay": "10 ms"}),
+    Choice("DS1 delay 50 ms", "the paper does not print it", {"links.ds1.delay": "50 ms"}),
+    Choice(
         "drops spaced 1/p to 2/p apart",
         "RED as ns-2 has it by default",
         {"links.ds1.forward.queue.wait": "true"},
         _RED,
         on_kernel=False,
     ),
-    Row(
+    Choice(
         "marks above the maximum too",
         "the paper marks between the thresholds; Linux marks above as well",
         {"links.ds1.forward.queue.mark_above_max": "true"},
         frozenset({"ecn"}),
         on_kernel=False,
     ),
-    Row(
+    Choice(
         "the TCP and the RED of Linux",
         "what a run with --backend kernel has instead",
         {},
         of_cell=on_linux,
         on_kernel=False,
     ),
-    Row(
+    Choice(
         "delay variation as change from sample to sample",
         "the paper does not say how it computes it",
         {},
@@ -218,21 +218,21 @@ ROWS = [
             "variation_late": "jitter_late",
         },
     ),
-    Row(
+    Choice(
         "a drop costs ten times as much",
         "the router's costs are a model",
         {},
         reads={"cpu_before": "cpu_before_drop10", "cpu_after": "cpu_after_drop10"},
         on_kernel=False,
     ),
-    Row(
+    Choice(
         "a drop costs nothing",
         "the router's costs are a model",
         {},
         reads={"cpu_before": "cpu_before_drop0", "cpu_after": "cpu_after_drop0"},
         on_kernel=False,
     ),
-    Row(
+    Choice(
         "averaging costs ten times as much",
         "the router's costs are a model",
         {},

@@ -293,7 +293,7 @@ def _nearer(other: str, metric: str = "first_drop_s") -> Callable[[Runs], float]
     def gap(runs: Runs, suffix: str = "") -> float:
         return abs(runs[f"tail{suffix}"][metric] - runs[f"red{suffix}"][metric])
 
-    # Rows with another load have no runs of D7's cells.
+    # Choices of another load have no runs of D7's cells.
     return lambda runs: gap(runs) - gap(runs, f"-{other}") if f"tail-{other}" in runs else math.nan
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from narrows.reproduce.dana_2010.cells import CELLS, ROWS, on_linux
+from narrows.reproduce.dana_2010.cells import CELLS, CHOICES, on_linux
 from narrows.reproduce.dana_2010.claims import CLAIMS
 from narrows.reproduce.dana_2010.measure import measure
 from narrows.reproduce.dana_2010.plots import plots
@@ -19,13 +19,13 @@ PAPER = Paper(
     folder=Path(__file__).parent,
     cells=CELLS,
     claims=CLAIMS,
-    rows=ROWS,
+    choices=CHOICES,
     measure=measure,
     tables=tables,
     plots=plots,
     on_kernel=on_linux,
     seeds=10,
-    row_seeds=5,
+    choice_seeds=5,
     summary=(
         "The paper says that RED has a shorter queue, less delay, less delay variation and fewer "
         "drops than Drop Tail, and that ECN raises RED's buffer and utilisation.",

@@ -50,12 +50,12 @@ def _overview(outcome: Measurements) -> Table | None:
 
 
 def _loads(outcome: Measurements) -> Table | None:
-    if not outcome.rows or not all(outcome.runs(queue) for queue in QUEUES):
+    if not outcome.choices or not all(outcome.runs(queue) for queue in QUEUES):
         return None
     rows = [["ours", *_four(outcome, None)]]
-    for row in outcome.rows:
-        if row.runs_again:
-            rows.append([row.name, *_four(outcome, row.name)])
+    for choice in outcome.choices:
+        if choice.runs_again:
+            rows.append([choice.name, *_four(outcome, choice.name)])
     return Table(
         "Sensitivity to load, TCP and delays: Drop Tail / RED / RED+ECN",
         ["other choice", "delay, ms", "variation, ms²", "drops", "utilisation, %"],
@@ -63,12 +63,12 @@ def _loads(outcome: Measurements) -> Table | None:
     )
 
 
-def _four(outcome: Measurements, row: str | None) -> list[str]:
+def _four(outcome: Measurements, choice: str | None) -> list[str]:
     cells = []
     for metric in _SHOWN:
         values = []
         for queue in QUEUES:
-            found = outcome.interval(queue, metric, row) if row else None
+            found = outcome.interval(queue, metric, choice) if choice else None
             touched = found or outcome.interval(queue, metric)
             values.append("-" if touched is None else f"{touched.mean:.{_digits(metric)}f}")
         cells.append(" / ".join(values))

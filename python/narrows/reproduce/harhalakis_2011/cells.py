@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.reproduce.cells import Cell, Row
+from narrows.reproduce.cells import Cell, Choice
 
 SCENARIO = "testbed.toml"
 
@@ -145,109 +145,111 @@ others hold 10 and 20 packets more, as the card's own memory might."""
 
 FITTED = "found by looking at the paper's results: it counts as no agreement"
 
-ROWS = [
-    Row(
+CHOICES = [
+    Choice(
         "TCP of 2009",
         "the senders ran 2.6.26 and 2.6.30",
         {"traffic.background.tcp.profile": "linux-2.6.30"},
     ),
-    Row(
+    Choice(
         "TCP without RACK and TLP",
         "today's TCP with its two largest changes since then off",
         {"traffic.background.tcp.profile": "legacy"},
     ),
-    Row(
+    Choice(
         "ring of 80 packets",
         "the card counts packets; the paper's arithmetic counts bytes",
         {"links.bottleneck.ring": "{ packets = 80 }"},
         _RINGED,
     ),
-    Row(
+    Choice(
         "ring of 48 packets",
         "a card of another kind; the paper names skge's 48",
         {"links.bottleneck.ring": "{ packets = 48 }"},
         _RINGED,
     ),
-    Row(
+    Choice(
         "ring of 128 packets",
         "a card of another kind; the paper names e1000's 128",
         {"links.bottleneck.ring": "{ packets = 128 }"},
         _RINGED,
     ),
-    Row(
+    Choice(
         "background opened over 5 s",
         "the paper does not say when and how fast the connections are opened",
         {"traffic.background.spread": "5 s"},
     ),
-    Row(
+    Choice(
         "query and reply halved",
         "the paper does not print the sizes",
         {"dns.dns.query_size": "42 B", "dns.dns.reply_size": "50 B"},
     ),
-    Row(
+    Choice(
         "query and reply doubled",
         "the paper does not print the sizes",
         {"dns.dns.query_size": "128 B", "dns.dns.reply_size": "200 B"},
     ),
-    Row(
+    Choice(
         "server takes 0.25 ms",
         "the paper does not print the round-trip time of DNS",
         _service("0.15 ms", "0.1 ms"),
     ),
-    Row(
+    Choice(
         "server takes 1 ms",
         "the paper does not print the round-trip time of DNS",
         _service("0.6 ms", "0.4 ms"),
     ),
-    Row(
+    Choice(
         "server takes 10 ms",
         "the same for a far or slow server",
         _service("6 ms", "4 ms"),
     ),
-    Row(
+    Choice(
         "permanent neighbour entries",
         "the paper does not mention ARP; a router that knows its neighbour for ever never asks",
         {"links.bottleneck.neighbours": "known"},
     ),
-    Row("access delay halved", "the paper does not print it", _access("0.05 ms")),
-    Row("access delay doubled", "the paper does not print it", _access("0.2 ms")),
-    Row("access delay 2 ms", "the same for a campus network", _access("2 ms")),
-    Row(
+    Choice("access delay halved", "the paper does not print it", _access("0.05 ms")),
+    Choice("access delay doubled", "the paper does not print it", _access("0.2 ms")),
+    Choice("access delay 2 ms", "the same for a campus network", _access("2 ms")),
+    Choice(
         "Internet delay at one end",
         "netem stood at both ends; the paper does not say whether each had the whole delay",
         {"links.internet.backward": '{ delay = "0 ms", jitter = { deviation = "0 ms" } }'},
     ),
-    Row(
+    Choice(
         "jitter without overtaking",
         "netem lets packets overtake; a real path seldom does",
         {"links.internet.jitter.reorder": "false"},
     ),
-    Row(
+    Choice(
         "normal jitter",
         "the paper does not print the distribution; netem's default is uniform",
         {"links.internet.jitter.distribution": "normal"},
     ),
-    Row(
+    Choice(
         "FIFO of 200 ms not shifted",
         "the paper does not print the size of the 200 ms FIFO",
         fifo("250000 B"),
         _FIFO_200_CELLS,
     ),
-    Row(
+    Choice(
         "RED of 200 ms at half the minimum",
         "the paper does not print the thresholds of the 200 ms RED",
         red(min="6187 B"),
         _RED_200_CELLS,
     ),
-    Row(
+    Choice(
         "RED of 200 ms at twice the minimum",
         "the paper does not print the thresholds of the 200 ms RED",
         red(min="24748 B"),
         _RED_200_CELLS,
     ),
-    *(Row(f"reply of {octets} B (fitted)", FITTED, reply(octets)) for octets in REPLIES[1:]),
+    *(Choice(f"reply of {octets} B (fitted)", FITTED, reply(octets)) for octets in REPLIES[1:]),
     *(
-        Row(f"ring of {stop}, wakes at {wake} (fitted)", FITTED, bursty_ring(stop, wake), _RINGED)
+        Choice(
+            f"ring of {stop}, wakes at {wake} (fitted)", FITTED, bursty_ring(stop, wake), _RINGED
+        )
         for stop, wake in BURSTY_RINGS
     ),
 ]

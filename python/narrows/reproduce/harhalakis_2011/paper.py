@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from narrows.reproduce.harhalakis_2011.cells import CELLS, ROWS
+from narrows.reproduce.harhalakis_2011.cells import CELLS, CHOICES
 from narrows.reproduce.harhalakis_2011.claims import CLAIMS
 from narrows.reproduce.harhalakis_2011.kernel import CASES, agreement
 from narrows.reproduce.harhalakis_2011.measure import measure
@@ -21,7 +21,7 @@ PAPER = Paper(
     folder=Path(__file__).parent,
     cells=CELLS,
     claims=CLAIMS,
-    rows=ROWS,
+    choices=CHOICES,
     measure=measure,
     tables=tables,
     plots=plots,

@@ -31,7 +31,7 @@ def tables(outcome: Measurements) -> list[Table]:
         _success(outcome),
         _drop_rates(outcome),
         _sensitivity(outcome),
-        reply_and_ring.error_table() if outcome.rows else None,
+        reply_and_ring.error_table() if outcome.choices else None,
     ]
     return [table for table in built if table is not None]
 
@@ -185,17 +185,17 @@ def _drop_rates(outcome: Measurements) -> Table | None:
 
 def _sensitivity(outcome: Measurements) -> Table | None:
     cells = [cell for cell in published.FIRST_ATTEMPT if outcome.runs(cell)]
-    if not outcome.rows or not cells:
+    if not outcome.choices or not cells:
         return None
     rows = [["published", *(f"{published.FIRST_ATTEMPT_PERCENT[cell]:.1f}" for cell in cells)]]
     base = {cell: outcome.interval(cell, "first_attempt") for cell in cells}
     rows.append(["ours", *(plus_minus(base[cell], 1) for cell in cells)])
-    for row in outcome.rows:
+    for choice in outcome.choices:
         shifts = []
         for cell in cells:
-            ours, then = base[cell], outcome.interval(cell, "first_attempt", row.name)
+            ours, then = base[cell], outcome.interval(cell, "first_attempt", choice.name)
             shifts.append("" if ours is None or then is None else f"{then.mean - ours.mean:+.1f}")
-        rows.append([row.name, *shifts])
+        rows.append([choice.name, *shifts])
     return Table(
         "Sensitivity of first-attempt success to what the paper leaves open, points",
         ["other choice", *(_short(cell) for cell in cells)],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.reproduce.cells import Cell, Row
+from narrows.reproduce.cells import Cell, Choice
 
 TITLES = {
     "udp": "UDP",
@@ -30,8 +30,8 @@ CELLS = [
 
 FIN = "FIN on the last segment, as in the paper"
 
-ROWS = [
-    Row(
+CHOICES = [
+    Choice(
         FIN,
         "the gateway keeps connections by default; the paper's closes them with the reply",
         {},

@@ -96,7 +96,7 @@ def _times(bench: GatewayBench, runs: Runs) -> None:
         values = runs.setdefault(arm, {}).setdefault(int(row["round"]), {})
         # The gateway's own process is part of what replaces the kernel.
         values[f"kernel_{suffix}"] = row["kernel"] + row["gateway"]
-        # These are of the gateway with its default close, whatever a sensitivity row reads.
+        # These are of the gateway with its default close, whatever another choice reads.
         values[f"kept_{suffix}"] = values[f"kernel_{suffix}"]
         values[f"server_{suffix}"] = row["server"]
         values[f"total_{suffix}"] = row["kernel"] + row["server"] + row["gateway"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from narrows.reproduce.hayes_2010.cells import CELLS, ROWS
+from narrows.reproduce.hayes_2010.cells import CELLS, CHOICES
 from narrows.reproduce.hayes_2010.claims import CLAIMS
 from narrows.reproduce.hayes_2010.measure import not_a_scenario, recorded
 from narrows.reproduce.hayes_2010.plots import plots
@@ -19,7 +19,7 @@ PAPER = Paper(
     folder=Path(__file__).parent,
     cells=CELLS,
     claims=CLAIMS,
-    rows=ROWS,
+    choices=CHOICES,
     measure=not_a_scenario,
     tables=tables,
     plots=plots,

@@ -22,7 +22,7 @@ class Topology:
     limits: tuple[int, ...]
     """The buffers that we run, in packets, out of the paper's 100 to 20000."""
     row_limits: tuple[int, ...]
-    """The buffers that run again under sensitivity rows."""
+    """The buffers that run again under other choices."""
 
 
 SINGLE = Topology(

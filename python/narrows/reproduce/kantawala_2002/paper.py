@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from narrows.reproduce.kantawala_2002.cells import CELLS
+from narrows.reproduce.kantawala_2002.choices import CHOICES
 from narrows.reproduce.kantawala_2002.claims import CLAIMS
 from narrows.reproduce.kantawala_2002.measure import measure
 from narrows.reproduce.kantawala_2002.plots import plots
-from narrows.reproduce.kantawala_2002.rows import ROWS
 from narrows.reproduce.kantawala_2002.tables import tables
 from narrows.reproduce.paper import Paper
 
@@ -20,12 +20,12 @@ PAPER = Paper(
     folder=Path(__file__).parent,
     cells=CELLS,
     claims=CLAIMS,
-    rows=ROWS,
+    choices=CHOICES,
     measure=measure,
     tables=tables,
     plots=plots,
     seeds=4,
-    row_seeds=3,
+    choice_seeds=3,
     quick={"duration": "40 s"},
     summary=(
         "The paper says that a queue for each flow, with drops from the longest or fastest flow, "

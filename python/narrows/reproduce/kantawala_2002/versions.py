@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from narrows.reproduce.claims import Claim, Verdict
 from narrows.reproduce.kantawala_2002.cells import HOPS, ROUND_TRIPS, Topology, name
+from narrows.reproduce.kantawala_2002.choices import VERSIONS
 from narrows.reproduce.kantawala_2002.queues import QUEUES, TITLES
-from narrows.reproduce.kantawala_2002.rows import VERSIONS
 from narrows.reproduce.measurements import BASE, Measurements, Table
 from narrows.reproduce.output import interval_text
 from narrows.reproduce.statistics import Interval, t_interval
 
-COLUMNS = (BASE, *(row.name for row in VERSIONS))
+COLUMNS = (BASE, *(choice.name for choice in VERSIONS))
 
 TITLE = "What holds in the base, and with the TCP of two versions of ns-2"
 
@@ -33,7 +33,7 @@ def versions(outcome: Measurements, claims: Sequence[Claim]) -> Table | None:
     for claim in claims:
         intervals = [
             outcome.claim_interval(claim, like=VERSIONS[0]),
-            *(outcome.claim_interval(claim, row) for row in VERSIONS),
+            *(outcome.claim_interval(claim, choice) for choice in VERSIONS),
         ]
         verdicts = [claim.test(interval) for interval in intervals]
         if Verdict.NOT_TESTED in verdicts:
@@ -76,7 +76,7 @@ def long_paths(outcome: Measurements) -> Table | None:
     rows = []
     for topology in (ROUND_TRIPS, HOPS):
         for which in QUEUES:
-            ratios = [_ratio(outcome, topology, which, row) for row in COLUMNS]
+            ratios = [_ratio(outcome, topology, which, choice) for choice in COLUMNS]
             if any(ratios):
                 rows.append([topology.title, TITLES[which], *map(interval_text, ratios)])
     if not rows:
@@ -93,17 +93,17 @@ def long_paths(outcome: Measurements) -> Table | None:
 LONG_PATHS = "Goodput of flows with long paths over that of the others, with each version of ns-2"
 
 
-def _ratio(outcome: Measurements, topology: Topology, which: str, row: str) -> Interval | None:
+def _ratio(outcome: Measurements, topology: Topology, which: str, choice: str) -> Interval | None:
     cells = [name(topology.name, which, limit) for limit in topology.row_limits]
     shared = set.intersection(
         *(set(outcome.runs(cell, version)) for cell in cells for version in COLUMNS)
     )
     values = [
-        statistics.fmean(outcome.runs(cell, row)[seed]["ratio"] for cell in cells)
+        statistics.fmean(outcome.runs(cell, choice)[seed]["ratio"] for cell in cells)
         for seed in sorted(shared)
     ]
     return t_interval(values) if values else None
 
 
 def _were_run(outcome: Measurements) -> bool:
-    return {row.name for row in VERSIONS} <= {row.name for row in outcome.rows}
+    return {choice.name for choice in VERSIONS} <= {choice.name for choice in outcome.choices}

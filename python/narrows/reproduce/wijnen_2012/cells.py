@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from narrows.reproduce.cells import Cell, Row
+from narrows.reproduce.cells import Cell, Choice
 
 TODAY = {"named": "BIND", "nsd": "NSD", "knotd": "Knot", "unbound": "Unbound"}
 """Today's servers by their programs."""
@@ -64,22 +64,22 @@ CELLS = [
 
 _LOADED = frozenset({OLD_10, OLD_100, NSD_10, NSD_100})
 
-ROWS = [
-    Row(
+CHOICES = [
+    Choice(
         "clients keep connections for 0.10 s",
         "the paper does not say who else asked K-root over TCP; 0.14 s was chosen after a look at "
         "a first result",
         {"hold_s": "0.10"},
         cells=_LOADED,
     ),
-    Row(
+    Choice(
         "clients keep connections for 0.20 s",
         "the paper does not say who else asked K-root over TCP; 0.14 s was chosen after a look at "
         "a first result",
         {"hold_s": "0.20"},
         cells=_LOADED,
     ),
-    Row(
+    Choice(
         "a backlog of 128",
         "NSD 3.2 has 5; the kernel of the day may have had room for more",
         {"backlog": "128"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from narrows.reproduce.paper import Paper
-from narrows.reproduce.wijnen_2012.cells import CELLS, ROWS
+from narrows.reproduce.wijnen_2012.cells import CELLS, CHOICES
 from narrows.reproduce.wijnen_2012.claims import CLAIMS
 from narrows.reproduce.wijnen_2012.measure import execute, lacks, not_a_scenario
 from narrows.reproduce.wijnen_2012.plots import plots
@@ -36,7 +36,7 @@ PAPER = Paper(
     folder=Path(__file__).parent,
     cells=CELLS,
     claims=CLAIMS,
-    rows=ROWS,
+    choices=CHOICES,
     measure=not_a_scenario,
     tables=tables,
     plots=plots,
@@ -44,7 +44,7 @@ PAPER = Paper(
     agreement_title="Agreement with real NSD 3.2.13 and 3.2.14 at the same distances",
     summary=SUMMARY,
     seeds=5,
-    row_seeds=3,
+    choice_seeds=3,
     quick={"rounds": "3"},
     execute=execute,
     lacks=lacks,

@@ -29,7 +29,7 @@ FILES: Mapping[str, tuple[str, str, str]] = {
         "NSD 3.2.13, tcp-count 100",
     ),
 }
-"""For each cell, the sensitivity row with the reference's load, the file, and the server."""
+"""For each cell, the other choice with the reference's load, the file, and the server."""
 
 QUIET = {"median": ("", 0.03), "slope": ("", 0.03), "intercept_ms": ("ms", 1.5)}
 """Metrics of quiet servers: the unit, and how far ours may differ from theirs."""

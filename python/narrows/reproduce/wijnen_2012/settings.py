@@ -1,4 +1,4 @@
-"""The settings of a cell: server, load, way of asking. All are text, as in sensitivity rows."""
+"""The settings of a cell: server, load, way of asking. All are text, as in other choices."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def _at_each(
 ) -> Callable[[Runs], float]:
     """Applies `of` to the queues' metrics at each buffer, and `over` to the results.
 
-    Only buffers that were run count: a sensitivity row has some of them.
+    Only buffers that were run count: another choice has some of them.
     """
     kept = tuple(limits)
 

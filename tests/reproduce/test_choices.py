@@ -1,4 +1,4 @@
-"""Sensitivity rows: which runs they need, what they are compared with, and other definitions."""
+"""Other choices: which runs they need, what they are compared with, and other definitions."""
 
 import threading
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from narrows.reproduce import Cell, Claim, Measured, Paper, Row, Verdict, Worded, reproduce
+from narrows.reproduce import Cell, Choice, Claim, Measured, Paper, Verdict, Worded, reproduce
 from narrows.reproduce.harhalakis_2011 import PAPER as ANY
 
 pytestmark = pytest.mark.slow
@@ -24,9 +24,11 @@ def above(bound: float, *cells: str) -> Claim:
     )
 
 
-def paper(claims: list[Claim], rows: list[Row], **changes: object) -> Paper:
+def paper(claims: list[Claim], choices: list[Choice], **changes: object) -> Paper:
     cells = [Cell("a", "A", "none.toml"), Cell("b", "B", "none.toml", seeds=2)]
-    return replace(ANY, cells=cells, claims=claims, rows=rows, seeds=4, row_seeds=3, **changes)  # type: ignore[arg-type]
+    return replace(
+        ANY, cells=cells, claims=claims, choices=choices, seeds=4, choice_seeds=3, **changes
+    )  # type: ignore[arg-type]
 
 
 class Counted:
@@ -47,27 +49,32 @@ class Counted:
 
 
 def test_cells_and_rows_have_seeds_of_their_own() -> None:
-    row = Row("other", "", {"x": "20"})
+    choice = Choice("other", "", {"x": "20"})
     execute = Counted()
-    reproduce(paper([above(5.0, "a", "b")], [row]), rows=[row], execute=execute)
+    reproduce(paper([above(5.0, "a", "b")], [choice]), choices=[choice], execute=execute)
     base = [(cell, seed) for cell, seed, set in execute.ran if not set]
     other = [(cell, seed) for cell, seed, set in execute.ran if set]
     assert sorted(base) == [("a", 1), ("a", 2), ("a", 3), ("a", 4), ("b", 1), ("b", 2)]
     assert sorted(other) == [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("b", 2)]
 
 
-def test_a_kernel_has_settings_of_its_own_below_a_rows() -> None:
-    rows = [Row("other", "", {"x": "20"}), Row("simulated", "", {"x": "30"}, on_kernel=False)]
-    subject = paper([above(5.0, "a")], rows, on_kernel=lambda cell: {"x": "1", "of": cell.name})
+def test_a_kernel_has_settings_of_its_own_below_a_choices() -> None:
+    choices = [
+        Choice("other", "", {"x": "20"}),
+        Choice("simulated", "", {"x": "30"}, on_kernel=False),
+    ]
+    subject = paper([above(5.0, "a")], choices, on_kernel=lambda cell: {"x": "1", "of": cell.name})
     execute = Counted()
-    outcome = reproduce(subject, rows=rows, seeds=2, backend="kernel-virtual", execute=execute)
-    assert [row.name for row in outcome.rows] == ["other"]
+    outcome = reproduce(
+        subject, choices=choices, seeds=2, backend="kernel-virtual", execute=execute
+    )
+    assert [choice.name for choice in outcome.choices] == ["other"]
     assert {frozenset(set.items()) for _, _, set in execute.ran} == {
         frozenset({("x", "1"), ("of", "a")}),
         frozenset({("x", "20"), ("of", "a")}),
     }
     execute = Counted()
-    reproduce(subject, rows=rows, seeds=2, execute=execute)
+    reproduce(subject, choices=choices, seeds=2, execute=execute)
     assert {frozenset(set.items()) for _, _, set in execute.ran} == {
         frozenset(),
         frozenset({("x", "20")}),
@@ -82,38 +89,38 @@ def test_quick_settings_go_on_top() -> None:
     assert {tuple(set.items()) for _, _, set in execute.ran} == {(("x", "3"), ("duration", "1 s"))}
 
 
-def test_a_row_alone_is_judged_from_its_own_cells() -> None:
+def test_a_choice_alone_is_judged_from_its_own_cells() -> None:
     # With b the mean is below, without it above.
     claim = above(14.0, "a", "b")
-    touching = Row("a only", "", {"x": "16"}, frozenset({"a"}))
+    touching = Choice("a only", "", {"x": "16"}, frozenset({"a"}))
     alone = replace(touching, name="alone", alone=True)
     # Three runs of each: two do not decide the sign of a difference.
     cells = [Cell("a", "A", "none.toml"), Cell("b", "B", "none.toml", seeds=3)]
     subject = replace(paper([claim], [touching, alone]), cells=cells)
-    outcome = reproduce(subject, rows=[touching, alone], execute=Counted())
+    outcome = reproduce(subject, choices=[touching, alone], execute=Counted())
     (judged,) = outcome.judged()
-    verdicts = {name: verdict for name, (_, verdict) in judged.rows.items()}
+    verdicts = {name: verdict for name, (_, verdict) in judged.choices.items()}
     assert verdicts == {"a only": Verdict.FAILS, "alone": Verdict.HOLDS}
     assert judged.flips == ["alone"]
     assert judged.verdict is Verdict.DEPENDS
 
 
 def test_another_definition_runs_nothing_again() -> None:
-    row = Row("y for x", "", {}, reads={"x": "y"})
+    choice = Choice("y for x", "", {}, reads={"x": "y"})
     execute = Counted()
-    outcome = reproduce(paper([above(5.0, "a")], [row]), rows=[row], execute=execute)
+    outcome = reproduce(paper([above(5.0, "a")], [choice]), choices=[choice], execute=execute)
     assert len(execute.ran) == 4
     (judged,) = outcome.judged()
     assert judged.verdict is Verdict.DEPENDS
-    interval, _ = judged.rows["y for x"]
+    interval, _ = judged.choices["y for x"]
     assert interval is not None
     assert interval.mean == pytest.approx(-10.025)
 
 
 def test_settings_can_differ_from_cell_to_cell() -> None:
-    row = Row("per cell", "", {}, of_cell=lambda cell: {"x": {"a": "1", "b": "2"}[cell.name]})
+    choice = Choice("per cell", "", {}, of_cell=lambda cell: {"x": {"a": "1", "b": "2"}[cell.name]})
     execute = Counted()
-    reproduce(paper([above(5.0, "a", "b")], [row]), rows=[row], execute=execute)
+    reproduce(paper([above(5.0, "a", "b")], [choice]), choices=[choice], execute=execute)
     assert {(cell, set["x"]) for cell, _, set in execute.ran if set} == {("a", "1"), ("b", "2")}
 
 
@@ -125,11 +132,11 @@ def test_fewer_seeds_alone_flip_nothing() -> None:
     ) -> Measured:
         return Measured({"x": 10.0 + (-1.0) ** seed})
 
-    row = Row("nothing changes", "", {"x": "10"})
-    subject = replace(paper([above(8.0, "a")], [row]), seeds=20, row_seeds=2)
-    outcome = reproduce(subject, rows=[row], execute=noisy)
+    choice = Choice("nothing changes", "", {"x": "10"})
+    subject = replace(paper([above(8.0, "a")], [choice]), seeds=20, choice_seeds=2)
+    outcome = reproduce(subject, choices=[choice], execute=noisy)
     (judged,) = outcome.judged()
-    assert judged.rows["nothing changes"][1] is Verdict.UNDECIDED
+    assert judged.choices["nothing changes"][1] is Verdict.UNDECIDED
     assert judged.verdict is Verdict.HOLDS
 
 
