@@ -228,6 +228,16 @@ def test_pie_counts_packets_without_room_among_its_drops() -> None:
     assert found == {"dropped_early": 0, "dropped_overflow": 14_759, "marked": 3}
 
 
+def test_marks_of_a_threshold_count_as_codels_own() -> None:
+    # struct tc_codel_xstats and tc_fq_codel_qd_stats of linux/pkt_sched.h.
+    codel = struct.pack("4Ii4I", 1514, 1, 0, 5_000, 0, 7, 30, 0, 400)
+    found = reasons({"kind": "codel", "drops": 9, "app": codel})
+    assert found == {"dropped_early": 2, "dropped_overflow": 7, "marked": 430}
+    fq_codel = struct.pack("10I", 0, 1514, 7, 30, 5, 1, 2, 400, 99, 0)
+    found = reasons({"kind": "fq_codel", "drops": 9, "app": fq_codel})
+    assert found == {"dropped_early": 2, "dropped_overflow": 7, "marked": 430}
+
+
 def test_fq_tells_its_marks() -> None:
     # struct tc_fq_qd_stats of linux/pkt_sched.h: eight numbers of 64 bits, four of 32, ce_mark.
     told = struct.pack("8Q4I3Q", *range(12), 4711, 13, 14)

@@ -113,11 +113,18 @@ def reasons(queue: Mapping[str, Any]) -> dict[str, int]:
     if queue["kind"] == "red" and len(app) >= 16:
         early, full, _other, marked = struct.unpack_from("4I", app)
         return {"dropped_early": early, "dropped_overflow": drops - early, "marked": marked}
-    if queue["kind"] == "codel" and len(app) >= 32:
-        full, marked = struct.unpack_from("2I", app, 20)
+    if queue["kind"] == "codel" and len(app) >= 36:
+        # struct tc_codel_xstats: ..., drop_overlimit, ecn_mark, dropping, ce_mark.
+        full, marked, _dropping, by_threshold = struct.unpack_from("4I", app, 20)
+        marked += by_threshold
         return {"dropped_early": drops - full, "dropped_overflow": full, "marked": marked}
-    if queue["kind"] == "fq_codel" and len(app) >= 20:
-        _kind, _largest, full, marked = struct.unpack_from("4I", app)
+    if queue["kind"] == "fq_codel" and len(app) >= 32:
+        # The type, then struct tc_fq_codel_qd_stats: maxpacket, drop_overlimit, ecn_mark, three
+        # counts of flows, ce_mark.
+        _kind, _largest, full, marked, _flows, _new, _old, by_threshold = struct.unpack_from(
+            "8I", app
+        )
+        marked += by_threshold
         return {"dropped_early": drops - full, "dropped_overflow": full, "marked": marked}
     if queue["kind"] == "fq" and len(app) >= 88:
         # struct tc_fq_qd_stats: eight numbers of 64 bits, four of 32, and ce_mark.
