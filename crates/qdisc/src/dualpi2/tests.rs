@@ -231,6 +231,11 @@ fn l_goes_first_and_c_gets_its_share() {
     put(&mut queue, Time::ZERO, Ecn::Ect1, 30);
     assert_eq!(queue.credit(), -1211);
     assert_eq!(order(&mut queue, 20), "LLLLLLLLLCLLLLLLLLLC");
+    // With equal shares, the credit is zero at first, and after each packet from C.
+    let mut queue = Dualpi2::new(&Config { classic_protection: 0.5, ..frozen() }, 1);
+    put(&mut queue, Time::ZERO, Ecn::NotEct, 9);
+    put(&mut queue, Time::ZERO, Ecn::Ect1, 9);
+    assert_eq!(order(&mut queue, 6), "LCLCLC");
 }
 
 #[test]
