@@ -3,7 +3,7 @@
 //! To add a discipline, write a file with its settings ([`settings`](crate::settings)), its
 //! properties ([`Discipline`]) and its behaviour ([`Qdisc`]), and add a line to the list. Programs
 //! that use this crate find everything in [`AnyConfig::LISTED`]. narrows makes its configuration
-//! language, that language's reference and its figures from it.
+//! language, that language's reference and its plots from it.
 
 use alloc::borrow::ToOwned;
 use alloc::boxed::Box;
@@ -176,7 +176,7 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Returns what a figure shows beside the queue.
+            /// Returns what a plot shows beside the queue.
             pub fn levels(&self) -> Levels {
                 match self {
                     $(Self::$early(config) => config.levels(),)+

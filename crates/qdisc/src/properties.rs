@@ -1,4 +1,4 @@
-//! What a discipline says about itself: its properties, and what figures show beside its queue.
+//! What a discipline says about itself: its properties, and what plots show beside its queue.
 
 use alloc::string::String;
 use alloc::vec;
@@ -26,7 +26,7 @@ pub trait Discipline: Declared {
     /// Creates an empty queue with these settings. Its random numbers follow from `seed`.
     fn build<P: Packet>(&self, seed: u64) -> Self::Queue<P>;
 
-    /// Returns what a figure shows beside the queue.
+    /// Returns what a plot shows beside the queue.
     fn levels(&self) -> Levels;
 
     /// Returns the settings after filling in each open value that follows from other settings, or
@@ -47,7 +47,7 @@ pub trait Discipline: Declared {
     }
 }
 
-/// What a figure shows beside a queue.
+/// What a plot shows beside a queue.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Levels {
     /// Whether the backlog is counted in packets, not in bytes.
@@ -89,7 +89,7 @@ mod tests {
     use crate::{blue, codel, dualpi2, fq, fq_codel, pie, prio, red, sfq};
 
     #[test]
-    fn figures_show_the_limit_or_the_target() {
+    fn plots_show_the_limit_or_the_target() {
         let target = Span::from_ms(7);
         let levels: Vec<Levels> = [
             AnyConfig::from(PfifoConfig { limit: 7 }),
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_show_reds_thresholds() {
+    fn plots_show_reds_thresholds() {
         let packets = red::classic::Config {
             min: 5.0,
             max: 15.0,
