@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from narrows.backends import get
-from narrows.backends.kernel.backend import told
+from narrows.backends.kernel.backend import job_of
 from narrows.scenario import Scenario
 from tests.kernel.scenarios import dumbbell
 
@@ -26,5 +26,5 @@ def test_only_a_group_with_other_probes_is_named() -> None:
 
 @pytest.mark.parametrize("other", ["rfc-9002", "quinn"])
 def test_a_kernel_run_is_the_same_with_other_probes(other: str) -> None:
-    assert told(over_quic("quinn")) == told(over_quic(other))
-    assert told(over_quic("quinn")) != told(dumbbell())
+    assert job_of(over_quic("quinn")) == job_of(over_quic(other))
+    assert job_of(over_quic("quinn")) != job_of(dumbbell())
