@@ -109,7 +109,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
     Plan {
         seed,
         end: Time::ZERO + Span::from_secs(100),
-        end_with_dns: false,
+        end_when_done: false,
         event_limit: 1_000_000,
         nodes: ["client", "near", "far", "server"].map(str::to_owned).to_vec(),
         links: vec![

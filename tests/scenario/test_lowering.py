@@ -106,7 +106,7 @@ def test_the_whole_plan() -> None:
     assert json.loads(json.dumps(plan)) == {
         "seed": 9,
         "end": 20 * s,
-        "end_with_dns": True,
+        "end_when_done": True,
         "event_limit": 5,
         "nodes": ["r", "b", "a"],
         "links": [

@@ -160,7 +160,7 @@ impl Case {
         Plan {
             seed: 1,
             end: Time::from_ps(100_000_000_000_000),
-            end_with_dns: false,
+            end_when_done: false,
             event_limit: u64::MAX,
             nodes: vec!["sender".into(), "receiver".into()],
             links: vec![link("wan.forward", 0, 1, self.limit), link("wan.backward", 1, 0, 100_000)],

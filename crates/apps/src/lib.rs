@@ -40,6 +40,7 @@ pub mod page;
 pub mod ping;
 mod random;
 pub mod record;
+pub mod relay;
 pub mod responder;
 pub mod secure;
 mod socket;

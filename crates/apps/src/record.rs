@@ -1,12 +1,14 @@
 //! Rows that applications record: bursts, queries and their attempts, in the order of the events.
 
+mod content;
 mod tables;
 
 use narrows_units::{Span, Time};
 
+pub use self::content::Content;
 use crate::LossReason;
 
-/// The most DNS queries that a run records. With more, it stops.
+/// The most queries that a run records. With more, it stops.
 pub const MOST_QUERIES: u64 = 50_000_000;
 
 /// What has been recorded so far.

@@ -13,7 +13,7 @@
 
 use core::fmt;
 
-use narrows_sim::captured::Dns;
+use narrows_sim::captured::Content;
 use narrows_sim::plan::dns::client::Client;
 use narrows_sim::plan::{Application, Kind, Plan};
 use narrows_wire::dns::{
@@ -168,8 +168,8 @@ impl Messages {
 
     /// Returns a message of `bytes` over TCP, including the two bytes of its length (RFC 1035,
     /// 4.2.2).
-    pub fn over_tcp(&self, dns: &Dns, bytes: u32) -> Result<Vec<u8>, WriteError> {
-        let Dns { query, attempt, reply, truncated, query_bytes } = *dns;
+    pub fn over_tcp(&self, content: &Content, bytes: u32) -> Result<Vec<u8>, WriteError> {
+        let Content { query, attempt, reply, truncated, query_bytes } = *content;
         let length = bytes.saturating_sub(PREFIX as u32) as usize;
         let ip_bytes = (BELOW_DNS + length) as u32;
         let packet = DnsPacket { query, attempt, reply, truncated, ip_bytes, query_bytes };
@@ -348,8 +348,8 @@ mod tests {
         assert!(MESSAGES.message(&packet(false, min - 1, min - 1)).edns.is_none());
     }
 
-    fn dns(reply: bool, query_bytes: u16) -> Dns {
-        Dns { query: 123, attempt: 2, reply, truncated: false, query_bytes }
+    fn dns(reply: bool, query_bytes: u16) -> Content {
+        Content { query: 123, attempt: 2, reply, truncated: false, query_bytes }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use std::io::{self, Write};
 
-use narrows_sim::captured::{Captured, Dns, Frame, Quoted, Said};
+use narrows_sim::captured::{Captured, Content, Frame, Quoted, Said};
 use narrows_sim::plan::{Capture, Plan};
 use narrows_sim::tcp;
 use narrows_wire::dns;
@@ -159,17 +159,17 @@ impl<'a, W: Write> Writer<'a, W> {
                     self.too_big(packet, (ip_bytes, router, mtu), &quoted).map_err(invalid)?;
                 return self.write(packet, self.frame.len());
             }
-            Frame::Udp { ip_bytes, ecn, dns, part } => {
+            Frame::Udp { ip_bytes, ecn, content, part } => {
                 parted = part;
                 let (source_port, destination_port) = packet.ports;
                 let udp = Transport::Udp(Udp { source_port, destination_port });
                 let headers = self.around(packet, ecn, udp);
-                match dns {
+                match content {
                     None => {
                         let below = (Ipv4::BYTES + Udp::BYTES) as u16;
                         (headers, Payload::Zeros(ip_bytes.saturating_sub(below)), self.keep)
                     }
-                    Some(Dns { query, attempt, reply, truncated, query_bytes }) => {
+                    Some(Content { query, attempt, reply, truncated, query_bytes }) => {
                         let ip_bytes = ip_bytes.into();
                         let dns =
                             DnsPacket { query, attempt, reply, truncated, ip_bytes, query_bytes };
@@ -215,7 +215,7 @@ impl<'a, W: Write> Writer<'a, W> {
     fn said(&self, said: &[Said], bytes: u16) -> Result<Vec<u8>, dns::WriteError> {
         let mut payload = vec![0; usize::from(bytes)];
         for said in said {
-            let message = self.messages.over_tcp(&said.dns, said.bytes)?;
+            let message = self.messages.over_tcp(&said.content, said.bytes)?;
             // How much of the message lies before the segment, and where the rest begins in it.
             let before = usize::try_from(-said.at).unwrap_or(0);
             let at = usize::try_from(said.at).unwrap_or(0);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use common::{DOWN, UP, exchange, messages, plan};
 use narrows_capture::message::{Error, errors};
 use narrows_capture::{Writer, address, pcapng};
-use narrows_sim::captured::{Captured, Dns, Frame};
+use narrows_sim::captured::{Captured, Content, Frame};
 use narrows_sim::plan::{Capture, Kind, Plan, dns::client::Client, dns::exchange::Sizes};
 use narrows_units::Time;
 use narrows_wire::dns::{Data, Message};
@@ -118,7 +118,10 @@ fn assert_same(plan: &Plan, captured: &Captured, received: &Received<'_>) {
             assert_eq!(tcp.options.window_scale, segment.syn.and_then(|syn| syn.window_scale));
             assert_eq!(tcp.options.sack_permitted, segment.syn.is_some_and(|s| s.sack_permitted));
         }
-        (Frame::Udp { ecn, dns: Some(Dns { query, reply, .. }), .. }, Transport::Udp(udp)) => {
+        (
+            Frame::Udp { ecn, content: Some(Content { query, reply, .. }), .. },
+            Transport::Udp(udp),
+        ) => {
             assert_eq!((udp.source_port, udp.destination_port), captured.ports);
             assert_eq!(packet.ip.ecn(), ecn);
             let message = Message::read(received.payload).expect("a sound message");

@@ -7,7 +7,7 @@ use narrows_sim::plan::Plan;
 
 /// The plan of a network without traffic, for a second.
 const PLAN: &str = concat!(
-    r#"{"seed":1,"end":1000000000000,"end_with_dns":false,"event_limit":1000,"nodes":["a","b"],"#,
+    r#"{"seed":1,"end":1000000000000,"end_when_done":false,"event_limit":1000,"nodes":["a","b"],"#,
     r#""links":[],"tcp":[],"paths":[],"applications":[],"queue_monitors":[],"link_monitors":[],"#,
     r#""captures":[],"changes":[],"collapse":true}"#
 );

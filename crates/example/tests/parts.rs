@@ -36,7 +36,7 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
     Plan {
         seed: 1,
         end: Time::ZERO + Span::from_secs(60),
-        end_with_dns: false,
+        end_when_done: false,
         event_limit: 100_000_000,
         nodes: vec!["a".into(), "b".into()],
         links: vec![link("there", 0, 1, queue), link("back", 1, 0, fifo(10_000))],

@@ -45,7 +45,7 @@ pub enum Stopped {
     /// The plan's end was reached.
     End,
     /// Every resolver worker of this part is done, and the plan ends when they are.
-    DnsDone,
+    Done,
     /// Something asked it to end ([`Live::end_when_readable`]).
     Interrupted,
 }
@@ -55,7 +55,7 @@ impl Stopped {
     pub const fn name(self) -> &'static str {
         match self {
             Self::End => "end",
-            Self::DnsDone => "dns-done",
+            Self::Done => "dns-done",
             Self::Interrupted => "interrupted",
         }
     }
@@ -171,7 +171,7 @@ impl Live {
             self.fire(clock.now());
             self.failure()?;
             if self.is_done() {
-                return Ok(Stopped::DnsDone);
+                return Ok(Stopped::Done);
             }
             if clock.now() >= self.plan.end {
                 self.now = self.plan.end;
@@ -298,7 +298,7 @@ impl Live {
 
     fn is_done(&self) -> bool {
         let mut played = self.applications.iter().flatten();
-        self.plan.end_with_dns && played.all(|one| application::Application::is_done(&**one))
+        self.plan.end_when_done && played.all(|one| application::Application::is_done(&**one))
     }
 
     fn failure(&self) -> Result<(), Error> {

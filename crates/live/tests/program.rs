@@ -73,7 +73,7 @@ fn plan() -> Plan {
         paths: vec![path(0, 1, 0), path(1, 0, 1), path(2, 3, 2), path(3, 2, 3)],
         tcp: vec![profile("linux-6")],
         applications: vec![probes("first", 0), probes("second", 2)],
-        end_with_dns: false,
+        end_when_done: false,
         ..client_and_server(client, server, Span::from_us(1), Span::from_ms(500))
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! The simulator returns values, not bytes; the crate `narrows-capture` turns them into bytes.
 
+pub use narrows_apps::record::Content;
 use narrows_transport::tcp;
 use narrows_units::Time;
 
@@ -25,7 +26,7 @@ pub struct Captured {
     pub routers: u8,
     /// Its content.
     pub frame: Frame,
-    /// For a TCP segment: the DNS messages of which it carries a part, in order.
+    /// For a TCP segment: the messages of which it carries a part, in order.
     pub said: Vec<Said>,
 }
 
@@ -40,8 +41,8 @@ pub enum Frame {
         ip_bytes: u16,
         /// The ECN field (RFC 3168, section 5).
         ecn: u8,
-        /// The DNS message in it.
-        dns: Option<Dns>,
+        /// The message in it, if it is a query or a reply.
+        content: Option<Content>,
         /// Which part of the datagram it is; `None`: the whole.
         part: Option<Part>,
     },
@@ -96,26 +97,11 @@ pub struct Part {
     pub more: bool,
 }
 
-/// A DNS message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Dns {
-    /// The query's number in the whole run.
-    pub query: u32,
-    /// Which attempt at the query, from 1.
-    pub attempt: u8,
-    /// Whether this is the server's reply. Otherwise it is the client's query.
-    pub reply: bool,
-    /// Whether the reply is truncated.
-    pub truncated: bool,
-    /// The length of the query as an IP packet over UDP.
-    pub query_bytes: u16,
-}
-
-/// A DNS message over TCP of which a segment carries a part.
+/// A message over TCP of which a segment carries a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
     /// The message.
-    pub dns: Dns,
+    pub content: Content,
     /// Where the two bytes of length that precede it (RFC 1035, 4.2.2) begin in the segment's
     /// payload. Negative: in an earlier segment.
     pub at: i64,

@@ -9,7 +9,7 @@ use narrows_transport::tcp::{Flags, Segment, Seq};
 use narrows_units::{Span, Time};
 
 use crate::agenda::Event;
-use crate::captured::{Captured, Dns, Frame, Part, Said};
+use crate::captured::{Captured, Frame, Part, Said};
 use crate::flow::{self, Flows, Notice};
 use crate::host::SimulatedHost;
 use crate::monitor::Monitors;
@@ -49,7 +49,7 @@ pub struct Simulation {
     halt: Time,
     /// Notices for applications, not yet delivered.
     news: Vec<Notice>,
-    /// The number of DNS queries in the plan, all applications together.
+    /// The number of queries in the plan, all applications together.
     queries: u64,
 }
 
@@ -60,11 +60,11 @@ pub enum Stopped {
     Running,
     /// The plan's end was reached, or nothing more can happen.
     End,
-    /// Every resolver worker is done, and the plan ends when they are.
-    DnsDone,
+    /// Every application is done, and the plan ends when they are.
+    Done,
     /// The plan's limit of events was reached; the run is partial.
     EventLimit,
-    /// More DNS queries were asked than can be recorded ([`MOST_QUERIES`]); the run is partial.
+    /// More queries were asked than can be recorded ([`MOST_QUERIES`]); the run is partial.
     QueryLimit,
     /// [`Simulation::interrupt`] was called; the run is partial.
     Interrupted,
@@ -77,7 +77,7 @@ impl Stopped {
         match self {
             Self::Running => "running",
             Self::End => "end",
-            Self::DnsDone => "dns-done",
+            Self::Done => "dns-done",
             Self::EventLimit => "event-limit",
             Self::QueryLimit => "query-limit",
             Self::Interrupted => "interrupted",
@@ -202,11 +202,11 @@ impl Simulation {
         self.stopped
     }
 
-    /// Returns how far the run has come, from 0 to 1: by time, or by DNS queries if that is
-    /// further.
+    /// Returns how far the run has come, from 0 to 1: by time, or by what its applications have
+    /// done if that is further.
     pub fn progress(&self) -> f64 {
         let by_time = self.now.as_secs_f64() / self.plan.end.as_secs_f64();
-        if self.plan.end_with_dns {
+        if self.plan.end_when_done {
             by_time.max(application::progress(&self.applications))
         } else {
             by_time
@@ -223,7 +223,7 @@ impl Simulation {
         self.flows.len()
     }
 
-    /// Returns the number of DNS queries in the plan; a run never asks more.
+    /// Returns the number of queries in the plan; a run never asks more.
     pub fn planned_queries(&self) -> u64 {
         self.queries
     }
@@ -270,8 +270,8 @@ impl Simulation {
         if self.flows.has_news() {
             self.tell_news();
         }
-        if self.plan.end_with_dns && application::all_done(&self.applications) {
-            self.stopped = Stopped::DnsDone;
+        if self.plan.end_when_done && application::all_done(&self.applications) {
+            self.stopped = Stopped::Done;
         }
     }
 
@@ -420,8 +420,8 @@ impl Simulation {
                 Frame::Udp {
                     ip_bytes: datagram.bytes,
                     ecn: packet.ecn() as u8,
-                    dns: (datagram.is_dns() && !datagram.is_quic())
-                        .then(|| self.dns_message(datagram))
+                    content: (datagram.is_foreground() && !datagram.is_quic())
+                        .then(|| self.records.content_of(&datagram.message(), datagram.goes_back()))
                         .flatten(),
                     part: whole.map(|_| Part {
                         number: packet.datagram_number() as u16,
@@ -446,11 +446,6 @@ impl Simulation {
         Captured { at, inbound: false, link, from, to, ports, routers, frame, said }
     }
 
-    fn dns_message(&self, packet: &Packet) -> Option<Dns> {
-        let truncated = packet.goes_back() && application::dns::is_truncated(&packet.message());
-        Some(Dns { truncated, ..self.dns_of(packet.message().tag, packet.goes_back())? })
-    }
-
     /// Returns a segment with PSH if it lies within a long write and Linux would set it there.
     fn pushed(&self, at: Time, packet: &Packet, segment: Segment) -> Segment {
         let (from, first) = sent(packet, &segment);
@@ -461,7 +456,7 @@ impl Simulation {
         Segment { flags: segment.flags.with(Flags::PSH), ..segment }
     }
 
-    /// Returns the DNS messages that a segment carries.
+    /// Returns the messages that a segment carries.
     fn said(&self, at: Time, packet: &Packet, segment: &Segment) -> Vec<Said> {
         let Some(spoken) = self.flows.spoken().filter(|_| segment.len > 0) else {
             return Vec::new();
@@ -471,16 +466,10 @@ impl Simulation {
         let pieces = spoken.pieces(&Carried { from, at, first, bytes: segment.len });
         pieces
             .filter_map(|piece| {
-                let dns = self.dns_of(piece.tag, reply)?;
-                Some(Said { dns, at: piece.at, bytes: piece.bytes })
+                let content = self.records.content(piece.tag, reply)?;
+                Some(Said { content, at: piece.at, bytes: piece.bytes })
             })
             .collect()
-    }
-
-    fn dns_of(&self, row: u32, reply: bool) -> Option<Dns> {
-        let attempt = self.records.attempts.get(row as usize)?;
-        let (query, query_bytes) = (attempt.query, attempt.query_bytes);
-        Some(Dns { query, attempt: attempt.attempt, reply, truncated: false, query_bytes })
     }
 }
 

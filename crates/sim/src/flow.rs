@@ -65,7 +65,7 @@ pub(crate) struct Flows {
     /// The number of datagram sockets given out.
     sockets: u32,
     sessions: Sessions,
-    /// DNS messages sent in clear over connections, kept for captures. `None`: no link is captured.
+    /// Messages of the foreground sent in clear over connections, kept for captures. `None`: no link is captured.
     spoken: Option<Box<Spoken>>,
 }
 
@@ -113,17 +113,17 @@ impl Flows {
         }
     }
 
-    /// Starts noting the messages of DNS connections.
+    /// Starts noting the messages of connections.
     pub(crate) fn note_messages(&mut self) {
         self.spoken = Some(Box::default());
     }
 
-    /// Returns the noted messages of DNS connections, if they are noted.
+    /// Returns the noted messages of connections, if they are noted.
     pub(crate) fn spoken(&self) -> Option<&Spoken> {
         self.spoken.as_deref()
     }
 
-    /// Returns the noted messages of DNS connections for writing, if they are noted.
+    /// Returns the noted messages of connections for writing, if they are noted.
     pub(crate) fn spoken_mut(&mut self) -> Option<&mut Spoken> {
         self.spoken.as_deref_mut()
     }

@@ -34,7 +34,7 @@ pub(crate) struct QueueRow {
     pub(crate) dropped: [u64; 3],
     pub(crate) marked_early: u64,
     pub(crate) marked_forced: u64,
-    pub(crate) dropped_dns: u64,
+    pub(crate) dropped_foreground: u64,
 }
 
 /// A sample of a link: a row of the table `links`.
@@ -90,7 +90,7 @@ impl Monitors {
             dropped: observed.dropped,
             marked_early: state.marked_early,
             marked_forced: state.marked_forced,
-            dropped_dns: observed.dropped_dns,
+            dropped_foreground: observed.dropped_foreground,
         });
         network.agenda.schedule(now + monitor.interval, Event::QueueSample(index));
     }

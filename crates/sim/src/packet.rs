@@ -1,6 +1,6 @@
 //! Packets, 32 bytes each.
 //!
-//! A [`Packet`] is a compact form of a TCP segment or a DNS message. SACK blocks are kept in the
+//! A [`Packet`] is a compact form of a TCP segment or a datagram. SACK blocks are kept in the
 //! [`SackPool`] instead: a packet with room for three of them would be twice as long, and almost
 //! every packet has none.
 
@@ -77,8 +77,8 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    pub(crate) const fn new(generation: u8, dns: bool) -> Self {
-        Self { generation, class: if dns { DNS } else { 0 } }
+    pub(crate) const fn new(generation: u8, foreground: bool) -> Self {
+        Self { generation, class: if foreground { FOREGROUND } else { 0 } }
     }
 
     #[inline(always)]
@@ -89,14 +89,15 @@ impl Label {
 
 impl Stamp {
     #[cfg(test)]
-    pub(crate) const fn new(way: u32, generation: u8, dns: bool) -> Self {
-        Label::new(generation, dns).on_way(way)
+    pub(crate) const fn new(way: u32, generation: u8, foreground: bool) -> Self {
+        Label::new(generation, foreground).on_way(way)
     }
 }
 
 /// Bits of `meta`.
 const ECN: u8 = 0b11;
-const DNS: u8 = 1 << 2;
+/// Foreground traffic.
+const FOREGROUND: u8 = 1 << 2;
 /// Set for everything except TCP: a datagram, unless one of the bits below says otherwise.
 const NOT_TCP: u8 = 1 << 5;
 const TIMESTAMPS: u8 = 1 << 3;
@@ -154,9 +155,11 @@ impl Packet {
         self.meta & NOT_TCP == 0
     }
 
+    /// Returns whether it is foreground traffic: that of applications whose messages the run
+    /// records one by one. Links count its drops apart, and can exempt it from what they do.
     #[inline]
-    pub(crate) fn is_dns(&self) -> bool {
-        self.meta & DNS != 0
+    pub(crate) fn is_foreground(&self) -> bool {
+        self.meta & FOREGROUND != 0
     }
 
     /// Returns the flow that it belongs to.

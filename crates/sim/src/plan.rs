@@ -37,8 +37,8 @@ pub struct Plan {
     pub seed: u64,
     /// The time at which the run ends at the latest.
     pub end: Time,
-    /// Whether the run ends as soon as every resolver worker is done.
-    pub end_with_dns: bool,
+    /// Whether the run ends as soon as every application is done. Those without an end count as done.
+    pub end_when_done: bool,
     /// The number of events after which the run stops and counts as partial.
     pub event_limit: u64,
     /// Hosts and routers, by name.
@@ -78,7 +78,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the number of DNS queries, all applications together.
+    /// Returns the number of queries, all applications together.
     pub fn queries(&self) -> u64 {
         let of_each = self.applications.iter().map(|application| application.kind.queries());
         of_each.fold(0, u64::saturating_add)

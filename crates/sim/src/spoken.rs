@@ -1,4 +1,4 @@
-//! Which DNS message lies where in the streams of captured connections.
+//! Which message lies where in the streams of captured connections.
 //!
 //! Packets have sequence numbers but no bytes. So if links are captured, each message over TCP is
 //! noted when its application writes it. Afterwards, a segment's sequence numbers tell what it
@@ -17,7 +17,7 @@ use crate::pushed::LongWrites;
 pub(crate) struct Spoken {
     /// For each flow: its connections, the oldest first.
     flows: Vec<Vec<Conversation>>,
-    /// The long writes of all connections, whether they carry DNS or not.
+    /// The long writes of all connections, whether they carry such messages or not.
     pub(crate) long_writes: LongWrites,
 }
 

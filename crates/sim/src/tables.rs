@@ -226,7 +226,7 @@ pub(crate) fn queues(monitors: &Monitors, plan: &Plan) -> Table {
         dropped_forced: row.dropped[2],
         marked_early: row.marked_early,
         marked_forced: row.marked_forced,
-        dropped_dns: row.dropped_dns,
+        dropped_dns: row.dropped_foreground,
     });
     QueuesRow::table(rows)
 }

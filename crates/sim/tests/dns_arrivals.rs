@@ -141,7 +141,7 @@ fn arrivals_without_a_place_are_those_of_erlangs_formula() {
 fn a_number_of_queries_is_for_all_places_together() {
     let asking = Client { warm_up: 5, queries: Some(20), ..arriving(8, Spacing::Even) };
     let simulation = run(plan(asking, Span::ZERO, Span::from_secs(100)));
-    assert_eq!(simulation.stopped(), Stopped::DnsDone);
+    assert_eq!(simulation.stopped(), Stopped::Done);
     assert_eq!(column(&simulation, "index"), (0..25).map(f64::from).collect::<Vec<_>>());
     assert_eq!(column(&simulation, "measured").iter().sum::<f64>(), 20.0);
     // A round trip takes four arrivals and a little: five places are enough, and are used in turn.

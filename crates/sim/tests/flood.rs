@@ -67,7 +67,7 @@ fn plan(flood: Flood, backlog: u32, limits: HalfOpenLimits, seconds: u64) -> Pla
     Plan {
         seed: 1,
         end: Time::ZERO + Span::from_secs(seconds),
-        end_with_dns: false,
+        end_when_done: false,
         event_limit: 100_000_000,
         nodes: ["client", "server", "attacker"].map(str::to_owned).to_vec(),
         links: [two_way("client", 0, 1), two_way("attacker", 2, 1)].concat(),

@@ -113,9 +113,9 @@ fn uploads_and_downloads_of_a_group_are_apart() {
 fn a_run_that_ends_early_is_sampled_at_its_end() {
     let mut plan = dumbbell(1, 10, pfifo(60));
     add_resolvers(&mut plan, 1, 5);
-    plan.end_with_dns = true;
+    plan.end_when_done = true;
     let simulation = run(sampled(plan, Span::from_secs(1)));
-    assert_eq!(simulation.stopped(), Stopped::DnsDone);
+    assert_eq!(simulation.stopped(), Stopped::Done);
     let samples = delivered(&simulation, "flows", "forward");
     let received = numbers(&table(&simulation, "flows"), "bytes_received")[0];
     assert_eq!(samples.last(), Some(&(simulation.now().as_secs_f64(), received)));

@@ -27,7 +27,7 @@ fn asks(reply_bytes: u16) -> Plan {
     connections(&mut plan)[0].start = Time::ZERO + Span::from_secs(1000);
     add_resolvers(&mut plan, 1, 5);
     set_reply(&mut plan, reply_bytes);
-    plan.end_with_dns = true;
+    plan.end_when_done = true;
     plan
 }
 

@@ -90,9 +90,9 @@ fn a_query_in_an_empty_network_takes_the_sum_of_its_parts() {
     let mut plan = dumbbell(1, 10, pfifo(100));
     connections(&mut plan)[0].start = Time::ZERO + Span::from_secs(1000);
     add_resolvers(&mut plan, 1, 5);
-    plan.end_with_dns = true;
+    plan.end_when_done = true;
     let simulation = run(plan);
-    assert_eq!(simulation.stopped(), Stopped::DnsDone);
+    assert_eq!(simulation.stopped(), Stopped::Done);
     // Frames of 70 + 38 and 100 + 38 bytes over 100, 10 and 100 Mbit/s; 30 ms each way; 0.2 ms.
     let transmission_ms = (108.0 + 138.0) * 8.0 * (2.0 / 100e6 + 1.0 / 10e6) * 1e3;
     let expected_ms = transmission_ms + 60.0 + 0.2;

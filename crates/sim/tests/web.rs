@@ -37,7 +37,7 @@ fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
     Plan {
         seed: 1,
         end: Time::ZERO + Span::from_secs(60),
-        end_with_dns: false,
+        end_when_done: false,
         event_limit: 100_000_000,
         nodes,
         links,

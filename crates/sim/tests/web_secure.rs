@@ -59,7 +59,7 @@ fn plan(mbit: u64, queue: Queue) -> Plan {
     Plan {
         seed: 1,
         end: Time::ZERO + Span::from_secs(120),
-        end_with_dns: false,
+        end_when_done: false,
         event_limit: 100_000_000,
         nodes: ["client", "router", "server0", "server1"].map(str::to_owned).to_vec(),
         links: vec![

@@ -148,7 +148,7 @@ class Parts:
             **nothing,
             "seed": self.seed,
             "duration_s": told["duration_s"],
-            "end_with_dns": part.role == "resolve" and told["end_with_dns"],
+            "end_when_done": part.role == "resolve" and told["end_when_done"],
             "samples": {"queues": None, "links": None},
             **{"bulk": bulk, "dns": dns, "dns_servers": servers},
         }

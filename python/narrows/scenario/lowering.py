@@ -61,7 +61,7 @@ def lower(
     return {
         "seed": seed,
         "end": scenario.duration,
-        "end_with_dns": scenario.end == "dns",
+        "end_when_done": scenario.end == "dns",
         "event_limit": event_limit,
         "nodes": nodes,
         "links": _links(directions, index),

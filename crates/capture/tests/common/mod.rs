@@ -3,7 +3,7 @@
 use narrows_capture::message::Messages;
 use narrows_qdisc::Ecn;
 use narrows_qdisc::fifo::PfifoConfig;
-use narrows_sim::captured::{Captured, Dns, Frame};
+use narrows_sim::captured::{Captured, Content, Frame};
 use narrows_sim::plan::{Application, Capture, Framing, Kind, Link, Path, Plan, Queue, dns};
 use narrows_sim::ports;
 use narrows_sim::tcp::{Flags, SackBlocks, Segment, Seq, SynOptions};
@@ -73,7 +73,7 @@ pub(crate) fn plan() -> Plan {
     Plan {
         seed: 1,
         end: Time::ZERO,
-        end_with_dns: false,
+        end_when_done: false,
         event_limit: 0,
         nodes: ["server", "router", "client"].map(str::to_owned).to_vec(),
         links: vec![
@@ -192,8 +192,11 @@ pub(crate) fn exchange() -> Vec<Captured> {
     let dns = |socket: u32, query, attempt, reply, ce| {
         let (query_bytes, reply_bytes) = if socket < 3 { (70, 100) } else { (128, 468) };
         let ip_bytes = if reply { reply_bytes } else { query_bytes };
-        let dns = Some(Dns { query, attempt, reply, truncated: false, query_bytes });
-        (!reply, (socket, Frame::Udp { ip_bytes, ecn: if ce { 3 } else { 0 }, dns, part: None }))
+        let content = Some(Content { query, attempt, reply, truncated: false, query_bytes });
+        (
+            !reply,
+            (socket, Frame::Udp { ip_bytes, ecn: if ce { 3 } else { 0 }, content, part: None }),
+        )
     };
     let dns = [
         dns(0, 0, 1, false, false),

@@ -214,7 +214,7 @@ fn plan_with(kinds: Vec<Kind>, end: Span) -> Plan {
     Plan {
         applications,
         end,
-        end_with_dns: false,
+        end_when_done: false,
         goodput_interval: Some(Span::from_ms(100)),
         flow_samples: vec![Time::ZERO + Span::from_ms(150), end],
         ..plan_of(dialogue())

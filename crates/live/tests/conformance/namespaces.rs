@@ -212,7 +212,7 @@ fn floods() {
         let mut plan = plan_of(Dialogue { client: dialogue().client, ..Dialogue::new() });
         plan.applications.push(Application { name: "flood".into(), kind: flood(of) });
         plan.end = Time::ZERO + Span::from_ms(950);
-        plan.end_with_dns = false;
+        plan.end_when_done = false;
         let real = play_at(plan.clone(), &place).expect("this is root");
         let simulated = simulate(plan);
         compare_tables(&real, &simulated, &PACKETS);

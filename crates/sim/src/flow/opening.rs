@@ -29,7 +29,8 @@ pub(crate) struct NewConnection {
     pub(crate) config: u16,
     pub(crate) first_opens: bool,
     pub(crate) isns: [u32; 2],
-    pub(crate) dns: bool,
+    /// Whether its packets are foreground traffic.
+    pub(crate) foreground: bool,
     /// Whether the applications exchange messages.
     pub(crate) dialogue: bool,
     /// TLS, if the client uses it: its settings, and the number of the sessions that it may resume.
@@ -59,7 +60,7 @@ impl Flows {
                 self.config_within(config, network.longest_segment(now, path))
             }),
             generation,
-            dns: new.dns,
+            foreground: new.foreground,
             first_opens: new.first_opens,
             isns: new.isns,
         };
@@ -89,7 +90,7 @@ impl Flows {
         network.paths.assign(flow, new.there, new.back);
         network.set_ports(flow, new.ports(flow));
         let socket = Socket { end: 2 * flow, generation };
-        if new.dns
+        if new.foreground
             && new.tls.is_none()
             && let Some(spoken) = &mut self.spoken
         {
@@ -101,7 +102,7 @@ impl Flows {
     /// Sets up a flow of datagrams.
     pub(crate) fn add_datagrams(&mut self, new: &NewConnection, network: &mut Network) -> Socket {
         let (flow, generation) = self.next_number();
-        self.put(flow, Flow::Udp(Label::new(generation, new.dns)), new.owners());
+        self.put(flow, Flow::Udp(Label::new(generation, new.foreground)), new.owners());
         network.paths.assign(flow, new.there, new.back);
         network.set_ports(flow, new.ports(flow));
         Socket { end: 2 * flow, generation }

@@ -39,7 +39,7 @@ impl Flows {
             Config { payload, search_to: search_to.filter(|&most| most > payload), ..config }
         };
         let configs = [within(config, new.there), within(of_server, new.back)];
-        let connection = Connection::new(now, Label::new(generation, new.dns), configs, tls);
+        let connection = Connection::new(now, Label::new(generation, new.foreground), configs, tls);
         self.put(flow, Flow::Quic(Box::new(connection)), new.owners());
         network.paths.assign(flow, new.there, new.back);
         network.set_ports(flow, new.ports(flow));

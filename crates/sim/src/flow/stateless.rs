@@ -1,13 +1,13 @@
-//! A DNS server's end that keeps no state before the query.
+//! A server's end that keeps no state before the query.
 
-use narrows_apps::{Datagram, Message, Socket, dns};
+use narrows_apps::{Datagram, Message, Socket, relay};
 use narrows_transport::tcp::Segment;
 use narrows_units::Time;
 
 use super::{Flow, Flows, Notice};
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::transport::stateless::{self, Answer, Told};
+use crate::transport::stateless::{Answer, Told};
 
 impl Flows {
     /// Handles a segment that has reached such an end.
@@ -17,19 +17,13 @@ impl Flows {
         let Flow::Tcp(connection) = &mut self.table[flow as usize] else { return };
         let Some(dialogue) = &mut connection.dialogue else { return };
         let query = dialogue.next_query();
-        let whole = query.filter(|(_, message)| !dns::is_transfer(message));
-        let whole =
-            whole.map(|(end, _)| end as u32).filter(|&end| end <= stateless::LONGEST.into());
+        let asked = query.and_then(|(end, message)| relay::by_datagram(&message, end));
+        let whole = asked.and(query).map(|(end, _)| end as u32);
         let Some(end) = &mut dialogue.stateless else { return };
         let told = end.handle(now, &segment, whole);
         if told == Told::Ask {
             // If the reply was lost, the same query is asked again.
-            let first = query.zip(whole).map(|((_, message), whole)| Message {
-                bytes: whole - dns::LENGTH,
-                notes: dns::exchange::Wanted::of(&message).taking(stateless::ASKED_SIZE).notes(),
-                ..message
-            });
-            end.asked = end.asked.or(first);
+            end.asked = end.asked.or(asked);
             let association = Socket { end: 2 * flow, generation }.into();
             let (socket, goes_back) = (0, false);
             self.news.extend(end.asked.map(|message| {
@@ -57,10 +51,9 @@ impl Flows {
         }
         let Some(dialogue) = &mut connection.dialogue else { return };
         let Some(end) = &mut dialogue.stateless else { return };
-        let bytes = (!dns::is_truncated(reply)).then_some(reply.bytes);
-        match end.reply(now, bytes) {
-            Answer::Sent => {
-                let reply = Message { bytes: dns::LENGTH + reply.bytes, ..*reply };
+        let whole = relay::on_stream(reply);
+        match end.reply(now, whole) {
+            Answer::Sent(reply) => {
                 dialogue.answer_query(reply);
                 if let Some(spoken) = &mut self.spoken {
                     spoken.write(socket, &reply);

@@ -137,7 +137,7 @@ impl Link {
                 clock.ring.undo(ring_undo);
                 if let Some(observed) = &mut clock.observed {
                     observed.dropped[reason as usize] += 1;
-                    observed.dropped_dns += u64::from(packet.is_dns());
+                    observed.dropped_foreground += u64::from(packet.is_foreground());
                 }
                 clock.ask_again(at);
                 return Passage::Dropped(reason);

@@ -14,7 +14,8 @@ pub(super) struct Impairment {
     loss: f64,
     random: Random,
     jitter: Option<JitterState>,
-    dns_exempt: bool,
+    /// Whether foreground traffic is exempt.
+    exempt: bool,
 }
 
 impl Impairment {
@@ -28,18 +29,18 @@ impl Impairment {
                 let random = Random::new(seed, &format!("{}/jitter", plan.name));
                 JitterState::new(jitter, random)
             }),
-            dns_exempt: plan.dns_exempt,
+            exempt: plan.dns_exempt,
         })
     }
 
     pub(super) fn loses(&mut self, packet: &Packet) -> bool {
         self.loss > 0.0
-            && !(self.dns_exempt && packet.is_dns())
+            && !(self.exempt && packet.is_foreground())
             && self.random.uniform() < self.loss
     }
 
     pub(super) fn arrival(&mut self, ends_at: Time, delay: Span, packet: &Packet) -> Time {
-        if self.dns_exempt && packet.is_dns() {
+        if self.exempt && packet.is_foreground() {
             return ends_at;
         }
         match &mut self.jitter {

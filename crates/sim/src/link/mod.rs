@@ -220,11 +220,11 @@ impl Link {
         plan: &LinkPlan,
         (rate, delay): (Rate, Span),
         ip_bytes: u16,
-        dns: bool,
+        foreground: bool,
     ) -> Span {
         let framed = (u32::from(ip_bytes) + plan.framing.overhead).max(plan.framing.min);
         let span = rate.time_for(Bytes::from(framed));
-        if dns && plan.dns_exempt {
+        if foreground && plan.dns_exempt {
             return span;
         }
         let deviation = plan.jitter.map_or(Span::ZERO, |jitter| jitter::largest_lead(&jitter));

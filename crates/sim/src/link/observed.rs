@@ -19,7 +19,7 @@ pub(crate) struct Observed {
     pub(crate) busy: Span,
     pub(crate) lost: u64,
     pub(crate) dropped: [u64; DropReason::ALL.len()],
-    pub(crate) dropped_dns: u64,
+    pub(crate) dropped_foreground: u64,
     pub(crate) sojourn: SojournSum,
     /// Whether to keep a copy of each transmitted packet.
     pub(crate) capture: bool,

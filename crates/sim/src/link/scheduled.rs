@@ -180,7 +180,7 @@ impl Scheduled {
             let packet = waiting.packet;
             if let Some(observed) = &mut self.observed {
                 observed.dropped[reason as usize] += 1;
-                observed.dropped_dns += u64::from(packet.is_dns());
+                observed.dropped_foreground += u64::from(packet.is_foreground());
             }
             let passage = Passage::Dropped(reason);
             released.gone.push(Gone { packet, link, passage, transmitted_at: at });

@@ -268,7 +268,7 @@ mod tests {
         let plan = Plan {
             seed: 1,
             end: Time::ZERO + Span::from_secs(1),
-            end_with_dns: false,
+            end_when_done: false,
             event_limit: 1000,
             nodes: vec!["host".into(), "router".into(), "server".into()],
             links: [(0, 1), (1, 2), (2, 1), (1, 0)].into_iter().enumerate().map(link).collect(),

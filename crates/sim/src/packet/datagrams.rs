@@ -5,8 +5,8 @@ use narrows_qdisc::Ecn;
 use narrows_transport::tcp::{Flags, Seq};
 
 use super::{
-    ARP, ARP_BYTES, Arp, DNS, FRAGMENT, IP_HEADER, MORE, NOT_TCP, Packet, PacketKind, QUIC, Stamp,
-    TIMESTAMPS, TOO_BIG, UDP_HEADER,
+    ARP, ARP_BYTES, Arp, FOREGROUND, FRAGMENT, IP_HEADER, MORE, NOT_TCP, Packet, PacketKind, QUIC,
+    Stamp, TIMESTAMPS, TOO_BIG, UDP_HEADER,
 };
 use crate::captured::Quoted;
 
@@ -51,7 +51,7 @@ impl Packet {
         matches!(self.kind(), PacketKind::Datagram) && self.flags & QUIC != 0
     }
 
-    /// Creates a DNS datagram in an IP packet of `bytes`, for tests of links.
+    /// Creates a datagram of the foreground in an IP packet of `bytes`, for tests of links.
     #[cfg(test)]
     pub(crate) fn of_bytes(socket: u32, bytes: u16) -> Self {
         let payload = u32::from(bytes - IP_HEADER - UDP_HEADER);
@@ -121,7 +121,7 @@ impl Packet {
                 window: offset,
                 flags: if more { MORE } else { 0 },
                 // Only the first fragment has ports.
-                meta: (if offset == 0 { self.meta } else { self.meta & !DNS }) | FRAGMENT,
+                meta: (if offset == 0 { self.meta } else { self.meta & !FOREGROUND }) | FRAGMENT,
                 ..self
             }
         })

@@ -2,7 +2,7 @@
 
 use narrows_transport::tcp::{FastOpenOption, Flags, Header, SackBlocks, Segment, Seq, SynOptions};
 
-use super::{DNS, HAS_SACK, IP_HEADER, Label, Packet, Stamp, TIMESTAMPS};
+use super::{FOREGROUND, HAS_SACK, IP_HEADER, Label, Packet, Stamp, TIMESTAMPS};
 
 /// The IPv4 and TCP headers without options.
 const PLAIN_HEADERS: u16 = IP_HEADER + 20;
@@ -145,7 +145,7 @@ impl Packet {
         if segment.flags.contains(Flags::RST) {
             return None;
         }
-        let label = Label { generation: self.generation, class: self.meta & DNS };
+        let label = Label { generation: self.generation, class: self.meta & FOREGROUND };
         Some(Self::from_segment(
             label.on_way(self.way ^ 1),
             &segment.reset(),

@@ -73,7 +73,7 @@ fn messages_survive_the_compact_form() {
     let message = Message { bytes: 65_507, tag: u32::MAX, notes: [7, u32::MAX] };
     let packet = Packet::datagram(Stamp::new(5, 0, false), 9, &message);
     assert_eq!((packet.message(), packet.socket(), packet.bytes), (message, 9, 65_535));
-    assert!(packet.kind() == PacketKind::Datagram && !packet.is_dns() && packet.goes_back());
+    assert!(packet.kind() == PacketKind::Datagram && !packet.is_foreground() && packet.goes_back());
 }
 
 #[test]

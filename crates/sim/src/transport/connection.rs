@@ -58,7 +58,7 @@ pub(crate) struct SetUp {
     /// The settings of each end.
     pub(crate) configs: [Arc<Config>; 2],
     pub(crate) generation: u8,
-    pub(crate) dns: bool,
+    pub(crate) foreground: bool,
     /// Whether the first end sends the SYN.
     pub(crate) first_opens: bool,
     /// Initial sequence numbers.
@@ -76,7 +76,7 @@ impl Connection {
             }
         });
         Self {
-            label: Label::new(set_up.generation, set_up.dns),
+            label: Label::new(set_up.generation, set_up.foreground),
             first_opens: set_up.first_opens,
             unsent: 0,
             awaits: None,

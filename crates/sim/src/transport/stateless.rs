@@ -1,4 +1,4 @@
-//! Stateless TCP: a DNS server's end of a connection that keeps nothing until the query arrives.
+//! Stateless TCP: a server's end of a connection that keeps nothing until the query arrives.
 //!
 //! Source: gateway/PROTOCOL.md, whose rows this follows; it is based on Hayes, Rossi and
 //! Armitage 2010. A SYN is answered with a cookie, the query goes to the server as a datagram
@@ -21,6 +21,7 @@
 mod segments;
 
 use narrows_apps::Message;
+use narrows_apps::relay::LONGEST;
 use narrows_transport::tcp::{Adopted, Config, Flags, Segment, Seq};
 use narrows_units::{Span, Time};
 
@@ -89,10 +90,10 @@ pub(crate) enum Told {
 }
 
 /// What happened to a server's reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Answer {
-    /// It was sent.
-    Sent,
+    /// It was sent, with this length.
+    Sent(Message),
     /// The part that the client lacks was sent once more.
     Repeated,
     /// Nobody waits for it.
@@ -177,8 +178,8 @@ impl Stateless {
         }
     }
 
-    /// Sends the server's reply of `bytes` bytes, without prefix; `None`: it is truncated.
-    pub(crate) fn reply(&mut self, now: Time, bytes: Option<u32>) -> Answer {
+    /// Sends the server's reply as it goes over the stream; `None`: only a connection can carry it.
+    pub(crate) fn reply(&mut self, now: Time, whole: Option<Message>) -> Answer {
         if self.again && matches!(self.phase, Phase::Replied | Phase::Closing) {
             self.again = false;
             let first = self.send_from(now, self.acked);
@@ -192,10 +193,10 @@ impl Stateless {
             return Answer::Dropped;
         }
         let most = u32::from(self.payload()) * MOST_SEGMENTS;
-        let Some(length) = bytes.map(|bytes| bytes + PREFIX).filter(|&length| length <= most)
-        else {
+        let Some(reply) = whole.filter(|reply| reply.bytes <= most) else {
             return Answer::Adopt(self.query_again());
         };
+        let length = reply.bytes;
         self.end = self.server_seq + length;
         self.acked = self.server_seq;
         self.repeats = 0;
@@ -204,7 +205,7 @@ impl Stateless {
         self.phase = if self.fin_noted { Phase::Closing } else { Phase::Replied };
         self.idle_until = Some(now + IDLE);
         self.send_from(now, self.server_seq);
-        Answer::Sent
+        Answer::Sent(reply)
     }
 
     /// Returns what has to be sent to the client.
@@ -484,12 +485,6 @@ fn in_order(first: Seq, seq: Seq, last: Seq) -> bool {
     !seq.before(first) && !seq.after(last)
 }
 
-/// The length that precedes a message (RFC 1035, 4.2.2).
-const PREFIX: u32 = 2;
-/// `edns_size`: the reply size that the server is told.
-pub(crate) const ASKED_SIZE: u16 = 65_500;
-/// The longest query that is kept, with its prefix.
-pub(crate) const LONGEST: u16 = 1024;
 /// `max_segments`.
 const MOST_SEGMENTS: u32 = 10;
 /// `patience`: ordinary TCP takes a query that is repeated later than this.

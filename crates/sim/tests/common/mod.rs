@@ -54,7 +54,7 @@ pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
     let mut plan = Plan {
         seed: 1,
         end: Time::ZERO + Span::from_secs(20),
-        end_with_dns: false,
+        end_when_done: false,
         event_limit: 100_000_000,
         nodes: vec!["R1".into(), "R2".into()],
         links: vec![
@@ -428,7 +428,7 @@ impl Dialogue {
         of_server.nagle = false;
         let (one_way, end) = (Span::from_ms(20), Span::from_secs(400));
         Plan {
-            end_with_dns: false,
+            end_when_done: false,
             tcp: vec![profile("linux-6"), of_server],
             ..client_and_server(self.client.clone(), self.server.clone(), one_way, end)
         }
@@ -446,7 +446,7 @@ pub(crate) fn client_and_server(
     Plan {
         seed: 1,
         end: Time::ZERO + end,
-        end_with_dns: true,
+        end_when_done: true,
         event_limit: 10_000_000,
         nodes: ["client", "server"].map(str::to_owned).to_vec(),
         links: vec![link("wan.forward", 0, 1), link("wan.backward", 1, 0)],

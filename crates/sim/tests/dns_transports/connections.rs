@@ -6,7 +6,7 @@ use super::*;
 #[test]
 fn a_connection_for_each_query_takes_two_round_trips() {
     let simulation = run(plan(client(), server()));
-    assert_eq!(simulation.stopped(), Stopped::DnsDone);
+    assert_eq!(simulation.stopped(), Stopped::Done);
     for ratio in ratios(&simulation) {
         assert!((ratio - 2.0).abs() < 0.03, "{ratio}");
     }
@@ -209,7 +209,7 @@ fn pipelined_queries_share_a_connection() {
         let service_jitter_mean = Span::from_ms(30);
         let server = Server { tcp: Some(tcp), service_jitter_mean, ..server() };
         let simulation = run(plan(client.clone(), server));
-        assert_eq!(simulation.stopped(), Stopped::DnsDone);
+        assert_eq!(simulation.stopped(), Stopped::Done);
         let handshakes = numbers(&table(&simulation, "attempts"), "handshake_round_trips");
         assert_eq!(handshakes.iter().sum::<f64>(), 20.0, "all wait for the one connection");
         let responses = numbers(&table(&simulation, "queries"), "response_ms");
@@ -228,7 +228,7 @@ fn a_lossy_path_loses_no_answer_over_tcp() {
         link.loss = 0.05;
     }
     let simulation = run(plan);
-    assert_eq!(simulation.stopped(), Stopped::DnsDone);
+    assert_eq!(simulation.stopped(), Stopped::Done);
     let answered = numbers(&table(&simulation, "queries"), "attempt");
     assert_eq!(answered.len(), 1_000);
     // A query is given up only after five seconds of losses in a row.
@@ -242,7 +242,7 @@ fn flows_are_used_again() {
     let mut plan = plan(client, server());
     plan.end = Time::ZERO + Span::from_secs(2_000);
     let simulation = run(plan);
-    assert_eq!(simulation.stopped(), Stopped::DnsDone);
+    assert_eq!(simulation.stopped(), Stopped::Done);
     assert_eq!(numbers(&table(&simulation, "queries"), "attempt"), [1.0; 10_000]);
     assert!(simulation.most_flows() < 40, "{}", simulation.most_flows());
 }

@@ -266,7 +266,7 @@ fn dropped_packets_give_back_their_sack_blocks() {
     let plan = Plan {
         seed: 1,
         end: ms(1000),
-        end_with_dns: false,
+        end_when_done: false,
         event_limit: 1000,
         nodes: vec!["a".into(), "b".into()],
         links: vec![link("a->b", 0, 1, codel.clone()), link("b->a", 1, 0, codel)],

@@ -32,7 +32,7 @@ fn plan(loss: f64) -> Plan {
     Plan {
         seed: 1,
         end: Time::ZERO + Span::from_secs(1000),
-        end_with_dns: false,
+        end_when_done: false,
         event_limit: 1000,
         nodes: ["host", "left", "right", "server"].map(String::from).to_vec(),
         links: ends.into_iter().enumerate().map(link).collect(),

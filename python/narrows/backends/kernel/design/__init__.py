@@ -101,7 +101,7 @@ class Design:
         return {
             "seed": self._plan["seed"],
             "duration_s": self._plan["end"] / PS,
-            "end_with_dns": self._plan["end_with_dns"],
+            "end_when_done": self._plan["end_when_done"],
             **self._network.job(),
             "bulk": self._bulk.jobs,
             "dns": self._dns.jobs,

@@ -24,7 +24,7 @@ FEWER = "set it lower, in this group or in others"
 
 # The keys of a plan that this module knows. It refuses any other key that a scenario sets, by name.
 _PLAN_KEYS = {
-    *("seed", "end", "end_with_dns", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
+    *("seed", "end", "end_when_done", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
     *("applications", "queue_monitors", "link_monitors", "goodput_interval", "captures"),
     *("collapse", "flow_samples"),
     # Known, but needs nothing: Linux resolves addresses on every link.

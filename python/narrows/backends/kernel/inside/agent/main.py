@@ -177,7 +177,7 @@ class _Run:
                 (self._folder / "progress").write_text(str(told))
             self._look()
             self._check()
-            if self._job["end_with_dns"] and not self._working and self._live is None:
+            if self._job["end_when_done"] and not self._working and self._live is None:
                 return "dns-done", time.monotonic() - self._origin
             time.sleep(max(LOOK_S, min(TICK_S, duration - now)))
 
