@@ -14,6 +14,7 @@ use crate::end::End;
 use crate::part::Use;
 use crate::real::Replies;
 use crate::secure::{Secure, Taken};
+use crate::split::Arriving;
 
 /// A connection.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Connection {
     pub(crate) opener: usize,
     /// The TCP settings of the opening end: an index into the plan's.
     pub(crate) tcp: usize,
+    /// The port of the end that opens, if the plan decides it; otherwise zero.
+    pub(crate) from_port: u16,
     /// The port of the end that accepts.
     pub(crate) port: u16,
     /// The addresses of the opening and of the accepting end, once they are known.
@@ -35,8 +38,10 @@ pub(crate) struct Connection {
     pub(crate) is_new: bool,
     /// DNS queries; `None`: its messages are zeros.
     pub(crate) exchanges: Option<Exchanges>,
-    /// Replies of a real server, which is the accepting end; `None`: both ends are here.
+    /// Replies of a server that is a program of its own, and queries of a client elsewhere; `None`:
+    /// the end that writes them is here.
     pub(crate) real: Option<Replies>,
+    pub(crate) arriving: Option<Arriving>,
     pub(crate) established_at: Option<Time>,
     /// When the receiver read the sender's FIN.
     pub(crate) ended_at: Option<Time>,
@@ -99,6 +104,26 @@ pub(crate) enum Progress {
 }
 
 impl Connection {
+    /// Creates a connection that one application has with itself.
+    pub(crate) fn new(opener: usize, tcp: usize, port: u16) -> Self {
+        Self {
+            opener,
+            tcp,
+            from_port: 0,
+            port,
+            addresses: None,
+            sides: Default::default(),
+            has_messages: false,
+            is_new: false,
+            exchanges: None,
+            real: None,
+            arriving: None,
+            established_at: None,
+            ended_at: None,
+            listed: false,
+        }
+    }
+
     /// Writes a message from an end. The first `apart` bytes go to the kernel before the rest.
     /// `asked`: the bytes of a query to a real server.
     pub(crate) fn send(
@@ -133,9 +158,10 @@ impl Connection {
                 this.write_zeros(u64::from(count).saturating_sub(apart as u64));
             }
         }
-        match &mut self.real {
-            Some(replies) => replies.ask(message.tag),
-            None => self.sides[1 - side].unread.push_back((ends_at, message)),
+        match (&mut self.real, &self.arriving, &mut self.exchanges) {
+            (Some(replies), ..) => replies.ask(message.tag),
+            (_, Some(_), Some(exchanges)) => exchanges.forget(message.tag),
+            _ => self.sides[1 - side].unread.push_back((ends_at, message)),
         }
         Ok(())
     }
@@ -145,9 +171,15 @@ impl Connection {
     pub(crate) fn take(&mut self, side: usize, bytes: &[u8]) -> Result<Taken, Closed> {
         let this = &mut self.sides[side];
         let taken = this.take(bytes)?;
+        let plain = if this.secure.is_some() { &taken.plain } else { bytes };
         if let Some(replies) = &mut self.real {
-            let plain = if this.secure.is_some() { &taken.plain } else { bytes };
             this.unread.extend(replies.take(plain));
+        }
+        if let (Some(arriving), Some(exchanges)) = (&mut self.arriving, &mut self.exchanges) {
+            for (ends_at, message, asked) in arriving.take(plain)? {
+                exchanges.ask(message.tag, asked);
+                this.unread.push_back((ends_at, message));
+            }
         }
         Ok(taken)
     }
@@ -163,7 +195,10 @@ impl Connection {
     /// Returns the next thing that an end's application does not know of its messages.
     pub(crate) fn progress(&mut self, side: usize, now: Time) -> Option<Progress> {
         let this = &mut self.sides[side];
-        let &(ends_at, message) = this.unread.front()?;
+        let next = this.unread.front().copied();
+        // Of a query from elsewhere, only the bytes are known until it is complete.
+        let partial = self.arriving.as_ref().map(|_| (u64::MAX, Message::default()));
+        let (ends_at, message) = next.or(partial)?;
         let received = this.heard;
         let was_begun = this.begun.is_some();
         if received > this.read && !was_begun {
@@ -237,6 +272,11 @@ impl Side {
     /// Creates an end with or without TLS.
     pub(crate) fn with(secure: Option<Box<Secure>>) -> Self {
         Self { secure, ..Self::default() }
+    }
+
+    /// Creates an end that is elsewhere.
+    pub(crate) fn elsewhere() -> Self {
+        Self { end: None, over: true, ..Self::default() }
     }
 
     /// Lets the SYN carry data: what TLS says first, or what is written before the SYN leaves.

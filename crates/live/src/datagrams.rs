@@ -4,7 +4,7 @@
 //! begin with their meaning: the tag and the two notes of the [`Message`], twelve bytes.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use narrows_apps::{Message, Sent};
@@ -35,6 +35,8 @@ pub(crate) struct Link {
     pub(crate) queries: Option<Queries>,
     /// Whether a program of its own answers.
     pub(crate) is_real: bool,
+    /// Whether its client is elsewhere.
+    pub(crate) is_elsewhere: bool,
     /// Datagrams without DNS that were sent and have not arrived: by socket, direction (`true`:
     /// back) and tag.
     pub(crate) under_way: BTreeMap<(u32, bool, u32), (Time, Message)>,
@@ -70,6 +72,9 @@ pub(crate) struct Sockets {
     far: HashMap<(usize, SocketAddrV4), usize>,
     /// The clients of floods, which have no sockets.
     forged: Vec<Forged>,
+    /// The flows of clients elsewhere, by their address and the number of the server's socket. The
+    /// port of such a client is the number of its socket.
+    elsewhere: HashMap<(Ipv4Addr, usize), u32>,
     /// The number of sockets that applications have taken, and how many of them when they started.
     taken: u32,
     taken_at_start: u32,
@@ -169,12 +174,21 @@ impl Sockets {
         Some(forged.network.address(socket - forged.first))
     }
 
+    /// Waits for datagrams from a client elsewhere to a server whose socket is open.
+    pub(crate) fn expect(&mut self, places: &Places, link: &Link, flow: u32) {
+        let key = (link.nodes[1], link.server(places));
+        if let Some(&far) = self.far.get(&key) {
+            self.elsewhere.entry((places.address(link.nodes[0], link.of), far)).or_insert(flow);
+        }
+    }
+
     /// Returns the flow and the socket of a client's address.
-    fn client(&self, from: SocketAddrV4) -> Option<(u32, u32)> {
+    fn client(&self, from: SocketAddrV4, far: usize) -> Option<(u32, u32)> {
         let of_flood =
             |forged: &Forged| Some((forged.flow, forged.first + forged.network.turn(*from.ip())?));
         let peer = self.peers.get(&from).copied();
-        peer.or_else(|| self.forged.iter().find_map(of_flood))
+        let elsewhere = || Some((*self.elsewhere.get(&(*from.ip(), far))?, u32::from(from.port())));
+        peer.or_else(|| self.forged.iter().find_map(of_flood)).or_else(elsewhere)
     }
 
     /// Returns an open socket.
@@ -197,7 +211,10 @@ impl Sockets {
             let far = self.far.get(&(link.nodes[1], link.server(places)));
             let far = far.and_then(|&number| self.get(number));
             let to = near.and_then(|near| local(&near.socket).ok());
-            let to = to.or_else(|| self.forged_address(of));
+            let to = to.or_else(|| self.forged_address(of)).or_else(|| {
+                let from = places.address(link.nodes[0], link.of);
+                link.is_elsewhere.then(|| SocketAddrV4::new(from, of.1 as u16))
+            });
             if let (Some(far), Some(to)) = (far, to) {
                 let _ = sendto(far.socket.as_raw_fd(), bytes, &address(to), flags);
             }
@@ -218,7 +235,7 @@ impl Sockets {
                 Err(_) => return None,
             }
         };
-        let of = found.of.or_else(|| self.client(SocketAddrV4::from(from?)));
+        let of = found.of.or_else(|| self.client(SocketAddrV4::from(from?), number));
         let arrived =
             |(flow, socket)| Arrived { flow, socket, goes_back: found.of.is_some(), bytes };
         Some(of.map(arrived))
@@ -323,6 +340,11 @@ impl Link {
             self.under_way.remove(&(arrived.socket, arrived.goes_back, tag));
             return Some(Message { bytes: bytes.len() as u32, tag, notes });
         };
+        if self.is_elsewhere {
+            let (meant, asked) = dns::read(bytes)?;
+            queries.add((arrived.socket, asked.id), Query { meant, asked, reply: None });
+            return Some(meant);
+        }
         let key = (arrived.socket, dns::id(bytes)?);
         let query = queries.asked.get_mut(&key)?;
         if !arrived.goes_back {

@@ -1,7 +1,9 @@
 //! The bytes of DNS messages. The simulator counts only their length, which these have exactly.
 //!
-//! A query asks for the TXT record of a name with the number of its attempt, so that captures show
-//! which queries belong together. It has EDNS (RFC 6891) if it accepts more than 512 B over UDP and
+//! A query asks for the TXT record of a name that says what the query asks for, in the form of a
+//! [`Message`], and the number of its attempt, so that captures show which queries belong together:
+//! `48q17` is the attempt 17, with a reply of 0x48 bytes. A server elsewhere reads it ([`read`]). A
+//! query has EDNS (RFC 6891) if it accepts more than 512 B over UDP and
 //! has room to say so, and the padding option (RFC 7830) if its client pads, or if it is longer
 //! than a name should be. A reply has one TXT record that makes up its length. A query for a zone
 //! asks for AXFR (RFC 5936), and each message of the zone has one record too.
@@ -12,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use narrows_apps::Message;
-use narrows_apps::dns::{WITHOUT_EDNS, is_padded, is_transfer, is_truncated};
+use narrows_apps::dns::{PADDED, TRUNCATED, WITHOUT_EDNS, is_padded, is_transfer, is_truncated};
 use narrows_wire::dns::{
     self, CLASS_IN, Data, Edns, HEADER_BYTES, Name, OPT_BYTES, OPTION_BYTES, Question, Record, kind,
 };
@@ -53,6 +55,11 @@ impl Exchanges {
         written
     }
 
+    /// Notes a query that has arrived.
+    pub(crate) fn ask(&mut self, tag: u32, asked: Asked) {
+        self.asked.insert(tag, asked);
+    }
+
     /// Forgets a query whose reply is complete.
     pub(crate) fn forget(&mut self, tag: u32) {
         self.asked.remove(&tag);
@@ -80,13 +87,44 @@ pub(crate) fn query(meant: &Message, length: usize) -> Asked {
         id: meant.tag as u16,
         recursion_desired: !zone,
         question: Some(Question {
-            name: filled_name(meant.tag, name),
+            name: filled_name(&format!("{}{}", says(meant), meant.tag), name),
             kind: if zone { AXFR } else { kind::TXT },
             class: CLASS_IN,
         }),
         edns: edns.then_some(Edns { udp_payload: takes.max(WITHOUT_EDNS), padding, ..EDNS }),
         ..Asked::default()
     }
+}
+
+/// Reads a query that was written by [`query`], without the tag, of which the ID has a part.
+pub(crate) fn read(bytes: &[u8]) -> Option<(Message, Asked)> {
+    let asked = Asked::read(bytes).ok().filter(|asked| !asked.reply)?;
+    let name = asked.question.as_ref()?.name.as_slice();
+    let label = name.get(1..1 + usize::from(*name.first()?))?;
+    let (says, _) = std::str::from_utf8(label).ok()?.split_once(END)?;
+    let (says, padded) = says.strip_suffix(PADS).map_or((says, 0), |says| (says, PADDED));
+    let (says, cut) = says.strip_suffix(CUT).map_or((says, 0), |says| (says, TRUNCATED));
+    let takes = asked.edns.map_or(WITHOUT_EDNS, |edns| edns.udp_payload);
+    let notes = [u32::from_str_radix(says, 16).ok()?, u32::from(takes) | cut | padded];
+    let message =
+        Message { bytes: bytes.len() as u32, tag: ELSEWHERE | u32::from(asked.id), notes };
+    Some((message, asked))
+}
+
+/// Returns the least length of a query that says everything of a message.
+pub(crate) fn least(meant: &Message) -> usize {
+    let edns = is_padded(meant) || meant.notes[1] as u16 > WITHOUT_EDNS;
+    let edns = if edns { OPT_BYTES } else { 0 };
+    let option = if is_padded(meant) { OPTION_BYTES } else { 0 };
+    HEADER_BYTES + QUESTION_BYTES + edns + option + 2 + says(meant).len()
+}
+
+/// Returns what a query's name says of it.
+fn says(meant: &Message) -> String {
+    let [lengths, takes] = meant.notes;
+    let cut = if takes & TRUNCATED != 0 { CUT } else { "" };
+    let pads = if is_padded(meant) { PADS } else { "" };
+    format!("{lengths:x}{cut}{pads}{END}")
 }
 
 /// Creates a reply of `length` bytes.
@@ -136,12 +174,12 @@ pub(crate) fn id(bytes: &[u8]) -> Option<u16> {
     Some(u16::from_be_bytes(bytes.get(..2)?.try_into().ok()?))
 }
 
-/// Returns a name of `length` bytes, or of one byte less if there is none. It begins with a number
-/// if that has room.
-fn filled_name(number: u32, length: usize) -> Name {
+/// Returns a name of `length` bytes, or of one byte less if there is none. It begins with a text, as
+/// far as that has room.
+fn filled_name(text: &str, length: usize) -> Name {
     let mut rest = length.clamp(1, LONGEST_NAME) - 1;
     let mut octets = Vec::with_capacity(length);
-    let mut text = format!("q{number}").into_bytes();
+    let mut text = text.as_bytes().to_vec();
     while rest > 1 {
         let mut label = (rest - 1).min(LONGEST_LABEL);
         if rest - 1 - label == 1 {
@@ -169,6 +207,15 @@ fn strings(text: usize) -> Vec<Vec<u8>> {
     strings
 }
 
+/// In the tags of queries that clients elsewhere have asked: the rows of their attempts are not here.
+const ELSEWHERE: u32 = 1 << 31;
+
+/// In a query's name: the shorter reply over UDP is truncated, the client pads, and what follows is
+/// the number of the attempt.
+const CUT: &str = "t";
+const PADS: &str = "p";
+const END: &str = "q";
+
 /// The length field of DNS over TCP and QUIC, in bytes.
 const LENGTH: usize = 2;
 const EDNS: Edns = Edns { udp_payload: 0, version: 0, dnssec_ok: false, padding: None };
@@ -178,7 +225,7 @@ const COUNTS: std::ops::Range<usize> = 4..HEADER_BYTES;
 /// A question after its name.
 const QUESTION_BYTES: usize = 4;
 const AXFR: u16 = 252;
-/// One label with a letter and a digit.
+/// One label of two characters.
 const SHORTEST_NAME: usize = 4;
 const USUAL_NAME: usize = 40;
 /// The room from which on a query is padded.
@@ -214,6 +261,34 @@ mod tests {
                 assert_eq!(read.question.is_some(), length >= 17, "of {length} B");
             }
         }
+    }
+
+    #[test]
+    fn a_query_says_what_it_asks_for_if_it_has_room() {
+        for notes in [
+            [72, 0],
+            [0xffff, 65_507],
+            [1964 | 1001 << 16, 1232],
+            [1964 | 1180 << 16, 1232 | TRUNCATED],
+            [500, PADDED],
+            [1964 | 1180 << 16, 4096 | PADDED | TRUNCATED],
+        ] {
+            let meant = Message { bytes: 0, tag: 70_123, notes };
+            let least = least(&meant);
+            for length in (least..least + 400).chain([65_000]) {
+                let (read, asked) = read(&bytes(&query(&meant, length), length)).expect("a query");
+                assert_eq!((read.bytes, read.tag), (length as u32, (1 << 31) | (70_123 % 65_536)));
+                assert_eq!(u32::from(asked.id), 70_123 % 65_536);
+                let takes = notes[1].max(u32::from(WITHOUT_EDNS));
+                let expected = [notes[0], if notes[1] as u16 == 0 { takes | 512 } else { takes }];
+                assert_eq!(read.notes, expected, "of {length} B");
+            }
+            let short = bytes(&query(&meant, least - 1), least - 1);
+            assert_ne!(super::read(&short).map(|(read, _)| read.notes[0]), Some(notes[0]));
+        }
+        let reply = reply(&query(&asked(512), 42), &Message::default(), 72);
+        assert_eq!(super::read(&reply), None);
+        assert_eq!(super::read(b"GET / HTTP/1.1\r\n\r\n"), None);
     }
 
     #[test]

@@ -112,9 +112,11 @@ impl Host for LiveHost<'_> {
         random: &mut Random,
     ) -> Socket {
         let server = dial.server as u32;
-        let World { secure, real, .. } = &mut *self.world;
+        let World { secure, real, ends, .. } = &mut *self.world;
         let applications = [self.application, server];
-        let ends = if real.is_real(server) {
+        let ends = if ends.are_split() {
+            secure.open_elsewhere(applications, dial.port, jar, tls).map(|end| [Some(end), None])
+        } else if real.is_real(server) {
             secure.open_alone(applications, jar, tls).map(|end| [Some(end), None])
         } else {
             secure.open(applications, dial.port, jar, tls).map(|ends| ends.map(Some))
@@ -181,6 +183,7 @@ impl Host for LiveHost<'_> {
             mtus: [self.world.mtu(dial.there), self.world.mtu(dial.back)],
             queries: dial.dns.then(Queries::default),
             is_real: self.world.real.is_real(dial.server as u32),
+            is_elsewhere: false,
             under_way: BTreeMap::new(),
         };
         let socket = self.world.flows.add(Flow {
@@ -220,7 +223,8 @@ impl Host for LiveHost<'_> {
     ) -> Sent {
         let flow = association.socket().flow();
         let forged = self.world.datagrams.forged_address((flow, socket));
-        if forged.is_none() {
+        let is_here = self.world.flows.link_mut(flow).is_some_and(|link| !link.is_elsewhere);
+        if forged.is_none() && is_here {
             self.world.open_datagrams(flow, socket);
         }
         let asked = self.world.real.query(self.application, message.bytes, message);
@@ -320,32 +324,28 @@ impl Host for LiveHost<'_> {
         let nodes = self.nodes(transfer.there);
         // Each set of TCP settings needs a listening socket of its own.
         let port = PORT + transfer.tcp as u16;
-        let connection = Connection {
-            opener,
-            tcp: transfer.tcp,
-            port,
-            addresses: None,
-            sides: Default::default(),
-            has_messages: false,
-            is_new: false,
-            exchanges: None,
-            real: None,
-            established_at: None,
-            ended_at: None,
-            listed: false,
-        };
+        let from_port = self.world.next_port(nodes[opener]);
+        let connection = Connection { from_port, ..Connection::new(opener, transfer.tcp, port) };
         let owners = [self.application; 2];
-        let node = nodes[1 - opener];
-        let at = SocketAddrV4::new(self.world.places.address(node, connection.used(owners)), port);
-        self.world.listen((node, at), (transfer.tcp, BACKLOG), None);
-        self.world.flows.add(Flow {
+        let of = connection.used(owners);
+        let places = &self.world.places;
+        let [from, to] = [(opener, from_port), (1 - opener, port)]
+            .map(|(side, port)| SocketAddrV4::new(places.address(nodes[side], of), port));
+        if self.world.ends.accept_at(nodes[1 - opener]) {
+            self.world.listen((nodes[1 - opener], to), (transfer.tcp, BACKLOG), None);
+        }
+        let socket = self.world.flows.add(Flow {
             generation: 0,
             owners,
             numbers: [transfer.number; 2],
             nodes,
             back: transfer.back,
             what: What::Tcp(Box::new(connection)),
-        })
+        });
+        if from_port != 0 {
+            self.world.expect([from, to], socket.flow());
+        }
+        socket
     }
 
     fn list(&mut self, socket: Socket, name: &str, start: Time) -> u32 {
@@ -412,19 +412,12 @@ impl LiveHost<'_> {
         let nodes = self.nodes(dial.there);
         let server = dial.server as u32;
         let connection = Connection {
-            opener: 0,
-            tcp: dial.tcp,
-            port: dial.port,
-            addresses: None,
             sides: ends.map(Side::with),
             has_messages: true,
-            is_new: false,
             // TLS hides HTTP/2's frames and messages, so they are zeros.
             exchanges: (dial.dns && dial.port != HTTPS_PORT).then(Default::default),
             real: self.world.real.is_real(server).then(Default::default),
-            established_at: None,
-            ended_at: None,
-            listed: false,
+            ..Connection::new(0, dial.tcp, dial.port)
         };
         let World { timeouts, places, .. } = &mut *self.world;
         if let Err(why) = timeouts.add(places, nodes[1]) {

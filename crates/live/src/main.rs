@@ -3,6 +3,7 @@
 //! ```text
 //! narrows-live PLAN --places FILE [--play NODE]... [--prepared] [--real FILE]
 //!     [--start SECONDS] [--out FILE]
+//! narrows-live PLAN --places FILE --role ROLE --play NODE [--prepared] [--start SECONDS] [--out FILE]
 //! narrows-live PLAN --check [--real FILE]
 //! ```
 //! PLAN is the simulator's input, as JSON. The places are JSON too: `{"NODE": {"address": "10.0.0.1",
@@ -14,8 +15,13 @@
 //! that the nodes' sysctls and routes follow the plan's TCP settings. `--real` names servers that are
 //! programs of their own, and what their clients ask ([`Real`](narrows_live::Real)).
 //!
+//! With `--role`, the program plays the ends of one node, and other processes play the others, at the
+//! addresses of their places. `serve` accepts connections of bulk traffic and answers DNS queries,
+//! `drive` opens connections of bulk traffic, and `resolve` asks DNS queries. Such a part begins late
+//! if the start has passed.
+//!
 //! With `--check`, it plays nothing. It writes what it would refuse of the plan at prepared nodes, as
-//! a JSON list of lines.
+//! a JSON list of lines. With places, it also tries to make the sockets.
 //!
 //! The program first makes the sockets of servers. Then it writes a line `{"ready":"VERSION"}` to
 //! standard output, waits for the start, a time of `CLOCK_MONOTONIC`, and plays. Parts that should
@@ -53,7 +59,7 @@ mod program {
     use std::time::Duration;
 
     use narrows_engine::write_tables;
-    use narrows_live::{Clock, Live, Part, Place, refusals};
+    use narrows_live::{Clock, Live, Part, Place, Role, Split, refusals};
     use narrows_sim::plan::Plan;
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     use nix::sys::signal::{SigSet, Signal};
@@ -61,7 +67,7 @@ mod program {
     use serde::de::DeserializeOwned;
 
     const USAGE: &str = "narrows-live PLAN --places FILE [--play NODE]... [--prepared] \
-        [--real FILE] [--start SECONDS] [--out FILE], or narrows-live PLAN --check [--real FILE]";
+        [--role serve|drive|resolve] [--real FILE] [--start SECONDS] [--out FILE], or narrows-live PLAN --check [--real FILE]";
 
     #[derive(Default)]
     struct Arguments {
@@ -69,6 +75,7 @@ mod program {
         places: Option<String>,
         play: Vec<String>,
         prepared: bool,
+        role: Option<Role>,
         real: Option<String>,
         check: bool,
         start: Option<Duration>,
@@ -76,23 +83,24 @@ mod program {
     }
 
     pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), String> {
-        let Arguments { plan, places, play, prepared, real, check, start, out } = read(arguments)?;
+        let Arguments { plan, places, play, prepared, role, real, check, start, out } =
+            read(arguments)?;
         let plan: Plan = load(&plan.ok_or_else(|| format!("usage: {USAGE}"))?)?;
         let real = real.map(|path| load(&path)).transpose()?.unwrap_or_default();
         if check {
             plan.check().map_err(|why| why.to_string())?;
             let refusals = refusals(&plan, &real);
             let refusals = serde_json::to_string(&refusals).expect("strings are JSON");
+            if let Some(places) = places {
+                let part = part(load(&places)?, &play, role)?;
+                Live::new(plan, &Part { prepared, real, ..part }).map_err(|why| why.to_string())?;
+            }
             println!("{refusals}");
             return Ok(());
         }
-        let places: BTreeMap<String, Place> =
-            load(&places.ok_or_else(|| format!("--places is missing; usage: {USAGE}"))?)?;
-        if let Some(node) = play.iter().find(|node| !places.contains_key(*node)) {
-            return Err(format!("--play {node}: it has no place"));
-        }
-        let is_played = |node: &String| play.is_empty() || play.contains(node);
-        let places = places.into_iter().filter(|(node, _)| is_played(node)).collect();
+        let places = load(&places.ok_or_else(|| format!("--places is missing; usage: {USAGE}"))?)?;
+        let part = Part { prepared, real, ..part(places, &play, role)? };
+        let is_split = part.split.is_some();
         // Each connection has two sockets, so the program takes as many as it may have.
         if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
             let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
@@ -103,7 +111,6 @@ mod program {
             None => Box::new(io::stdout()),
             Some(path) => Box::new(File::create(path).map_err(|why| cannot_write(place, why))?),
         };
-        let part = Part { places, prepared, real };
         let mut live = Live::new(plan, &part).map_err(|why| why.to_string())?;
         let signals = signals().map_err(|why| format!("signals: {}", why.desc()))?;
         live.end_when_readable(&signals);
@@ -111,7 +118,7 @@ mod program {
             None => Clock::starting_now(),
             Some(at) => Clock::starting_at(at),
         };
-        if start.is_some() && clock.has_started() {
+        if start.is_some() && clock.has_started() && !is_split {
             return Err("--start: this time has passed".into());
         }
         println!("{{\"ready\":\"{}\"}}", env!("CARGO_PKG_VERSION"));
@@ -124,6 +131,25 @@ mod program {
         written.map_err(|why| cannot_write(place, why))
     }
 
+    /// Returns what the arguments say of the part that is played.
+    fn part(
+        places: BTreeMap<String, Place>,
+        play: &[String],
+        role: Option<Role>,
+    ) -> Result<Part, String> {
+        if let Some(node) = play.iter().find(|node| !places.contains_key(*node)) {
+            return Err(format!("--play {node}: it has no place"));
+        }
+        if let Some(role) = role {
+            let [node] = play else { return Err("--role: it needs one --play NODE".into()) };
+            let split = Some(Split { role, node: node.clone() });
+            return Ok(Part { places, split, ..Part::default() });
+        }
+        let is_played = |node: &String| play.is_empty() || play.contains(node);
+        let places = places.into_iter().filter(|(node, _)| is_played(node)).collect();
+        Ok(Part { places, ..Part::default() })
+    }
+
     fn read(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
         let mut found = Arguments::default();
         while let Some(argument) = arguments.next() {
@@ -132,6 +158,9 @@ mod program {
             match &*argument {
                 "--places" => found.places = Some(value()?),
                 "--play" => found.play.push(value()?),
+                "--role" => {
+                    found.role = Some(value()?.parse().map_err(|why| format!("--role: {why}"))?);
+                }
                 "--prepared" => found.prepared = true,
                 "--check" => found.check = true,
                 "--real" => found.real = Some(value()?),

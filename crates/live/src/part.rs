@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use narrows_apps::Settings;
-use narrows_sim::plan::Plan;
+use narrows_sim::plan::{Application, Kind, Plan};
 
 use crate::real::Real;
 
@@ -22,6 +23,62 @@ pub struct Part {
     pub prepared: bool,
     /// The servers that are programs of their own.
     pub real: Real,
+    /// What it plays of applications whose other ends are elsewhere, at the addresses of their
+    /// places; `None`: it plays both ends.
+    pub split: Option<Split>,
+}
+
+/// The ends that a process plays if the other ends are elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Split {
+    /// What they do.
+    pub role: Role,
+    /// Their node, by name.
+    pub node: String,
+}
+
+/// What the ends do that a process plays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// They accept connections of bulk traffic, and answer DNS queries.
+    Serve,
+    /// They open connections of bulk traffic.
+    Drive,
+    /// They ask DNS queries.
+    Resolve,
+}
+
+impl Split {
+    /// Returns whether it plays an application. All connections of bulk traffic are played, even if
+    /// none has an end here, so that they have the same rows in the table `flows` everywhere.
+    fn plays(&self, kind: &Kind, plan: &Plan) -> Result<bool, &'static str> {
+        match kind {
+            Kind::Bulk(_) => Ok(self.role != Role::Resolve),
+            Kind::DnsServer(_) => Ok(true),
+            Kind::DnsClient(client) => {
+                let tls = client.tcp.as_ref().and_then(|tcp| tcp.tls.as_ref());
+                if tls.is_some_and(|tls| tls.https.is_some() || tls.quic.is_some()) {
+                    return Err("HTTPS and QUIC need both ends in one process");
+                }
+                let node = &plan.nodes[plan.paths[client.there].from];
+                Ok(self.role == Role::Resolve && *node == self.node)
+            }
+            _ => Err("only bulk traffic and DNS can have ends in several processes"),
+        }
+    }
+}
+
+impl FromStr for Role {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "serve" => Ok(Self::Serve),
+            "drive" => Ok(Self::Drive),
+            "resolve" => Ok(Self::Resolve),
+            _ => Err(format!("{name:?} is not serve, drive or resolve")),
+        }
+    }
 }
 
 /// Where a node is.
@@ -85,6 +142,15 @@ impl Part {
     pub(crate) fn played(&self, plan: &Plan) -> Result<Vec<bool>, String> {
         if let Some(name) = self.places.keys().find(|name| !plan.nodes.contains(name)) {
             return Err(format!("{name}: the plan has no such node"));
+        }
+        if let Some(split) = &self.split {
+            if !self.places.contains_key(&split.node) {
+                return Err(format!("{}: it has no place", split.node));
+            }
+            let plays = |one: &Application| {
+                split.plays(&one.kind, plan).map_err(|why| format!("{}: {why}", one.name))
+            };
+            return plan.applications.iter().map(plays).collect();
         }
         let environment = plan.environment();
         let mut played = Vec::with_capacity(plan.applications.len());

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use narrows_apps::Message;
 use narrows_apps::dns::exchange::Wanted;
 use narrows_apps::dns::{LENGTH, TRUNCATED};
+use narrows_sim::plan::{Kind, Plan};
 use serde::{Deserialize, Deserializer, de};
 
 /// Which servers of a plan are real, and what their clients ask.
@@ -58,6 +59,13 @@ impl Asking {
         Self { servers: real.servers, queries }
     }
 
+    /// Lets all servers be programs of their own, without queries of their own.
+    pub(crate) fn ask_elsewhere(&mut self, plan: &Plan) {
+        let all = (0_u32..).zip(&plan.applications);
+        let servers = all.filter(|(_, one)| matches!(one.kind, Kind::DnsServer(_)));
+        self.servers.extend(servers.map(|(number, _)| number));
+    }
+
     pub(crate) fn is_real(&self, server: u32) -> bool {
         self.servers.contains(&server)
     }
@@ -104,19 +112,19 @@ impl Replies {
             let skipped = (self.next - self.read).min(bytes.len() as u64) as usize;
             self.read += skipped as u64;
             bytes = &bytes[skipped..];
-            let part = (HEAD - self.head.len()).min(bytes.len());
+            let length = self.head.first_chunk().map(|length| u16::from_be_bytes(*length));
+            let wanted = length.map_or(LENGTH, |length| LENGTH + HEAD.min(length.into())) as usize;
+            let part = (wanted - self.head.len()).min(bytes.len());
             self.head.extend(&bytes[..part]);
             (self.read, self.next) = (self.read + part as u64, self.next + part as u64);
             bytes = &bytes[part..];
-            if self.head.len() < HEAD {
-                break;
-            }
-            let length = u16::from_be_bytes([self.head[0], self.head[1]]);
-            let id = u16::from_be_bytes([self.head[2], self.head[3]]);
-            self.next += u64::from(length).saturating_sub((HEAD - LENGTH as usize) as u64);
-            if let Some(tag) = self.asked.remove(&id) {
+            let Some(length) = length.filter(|_| self.head.len() == wanted) else { continue };
+            self.next += u64::from(length).saturating_sub(HEAD.into());
+            let head = &self.head[LENGTH as usize..];
+            let id = head.first_chunk().map(|id| u16::from_be_bytes(*id));
+            if let Some(tag) = id.and_then(|id| self.asked.remove(&id)) {
                 let whole = usize::from(length) + LENGTH as usize;
-                found.push((self.next, reply(tag, whole, &self.head[LENGTH as usize..])));
+                found.push((self.next, reply(tag, whole, head)));
             }
             self.head.clear();
         }
@@ -128,8 +136,8 @@ impl Replies {
 const FLAGS: usize = 2;
 const TC: u8 = 2;
 
-/// A length field, an ID and the first flags.
-const HEAD: usize = 5;
+/// An ID and the first flags.
+const HEAD: u32 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -142,8 +150,10 @@ mod tests {
             bytes.resize(2 + usize::from(length), 7);
             bytes
         };
-        // Nobody asked the second one.
-        let stream = [message(2, 0x84, 12), message(9, 0x84, 20), message(1, 0x86, 30)].concat();
+        // Nobody asked the second one, and the others before the last are too short.
+        let short = vec![0, 0, 0, 1, 9, 0, 2, 0, 9];
+        let others = [message(9, 0x84, 20 - short.len() as u8), short].concat();
+        let stream = [message(2, 0x84, 12), others, message(1, 0x86, 30)].concat();
         for step in [1, 2, 3, 5, 14, 60, stream.len()] {
             let mut replies = Replies::default();
             replies.ask(65_536 + 1);

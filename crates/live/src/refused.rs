@@ -1,33 +1,38 @@
 //! What real sockets cannot honour.
 
+use narrows_apps::dns::exchange::Sizes;
 use narrows_apps::dns::server::HalfOpenLimits;
-use narrows_apps::{Kind, ping, udp};
+use narrows_apps::dns::{PADDED, TRUNCATED};
+use narrows_apps::{Kind, Message, ping, udp};
 use narrows_sim::plan::Plan;
 use narrows_transport::{quic, tcp, tls};
 use narrows_units::settings::Words;
 
 use crate::datagrams::LEAST_PAYLOAD;
+use crate::dns;
+use crate::part::Part;
 use crate::real::Real;
 use crate::secure::{Alone, Carrier, Pair};
 
 /// Returns what cannot be honoured of a plan whose nodes are prepared ([`Part`](crate::Part)), each
 /// in one line that begins with the name of the application.
 pub fn refusals(plan: &Plan, real: &Real) -> Vec<String> {
-    refused(plan, &vec![true; plan.applications.len()], true, real)
+    let part = Part { prepared: true, real: real.clone(), ..Part::default() };
+    refused(plan, &vec![true; plan.applications.len()], &part)
 }
 
 /// Returns what cannot be honoured of a plan, each in one line that begins with the place.
-/// `prepared`: sysctls and routes provide what sockets cannot.
-pub(crate) fn refused(plan: &Plan, played: &[bool], prepared: bool, real: &Real) -> Vec<String> {
+pub(crate) fn refused(plan: &Plan, played: &[bool], part: &Part) -> Vec<String> {
     let mut found = Vec::new();
     for (number, config) in plan.tcp.iter().enumerate() {
         found.extend(
-            of_tcp(config, prepared).into_iter().map(|why| format!("tcp[{number}]: {why}")),
+            of_tcp(config, part.prepared).into_iter().map(|why| format!("tcp[{number}]: {why}")),
         );
     }
     for (application, _) in plan.applications.iter().zip(played).filter(|(_, played)| **played) {
-        let why = of_kind(&application.kind, prepared)
-            .or_else(|| of_client(plan, &application.kind, real));
+        let why = of_kind(&application.kind, part.prepared)
+            .or_else(|| of_client(plan, &application.kind, &part.real))
+            .or_else(|| part.split.as_ref().and_then(|_| of_split(&application.kind)));
         found.extend(why.map(|why| format!("{}: {why}", application.name)));
     }
     found
@@ -113,6 +118,32 @@ fn of_server(kind: &Kind, is_https: bool) -> Option<Encrypted<tls::Server>> {
         }
         _ => None,
     }
+}
+
+/// Refuses queries that cannot say what they ask for, and sessions that a server elsewhere would
+/// have to know of.
+fn of_split(kind: &Kind) -> Option<String> {
+    let Kind::DnsClient(client) = kind else { return None };
+    let tls = client.tcp.as_ref().and_then(|tcp| tcp.tls.as_ref());
+    if tls.is_some_and(|tls| tls.handshake.early_data) {
+        return Some("tls: early_data: it needs both ends in one process".into());
+    }
+    let takes = client.udp.as_ref().map_or(0, |udp| udp.payload);
+    let padded = tls.is_some_and(|tls| tls.padding.is_some());
+    let ([query, reply], over_udp) = match &client.sizes {
+        Sizes::Chosen(all) => (
+            [client.sizes.shortest().0, client.sizes.longest().1],
+            all.iter().any(|choice| choice.over_udp.is_some()),
+        ),
+        drawn @ Sizes::Drawn { .. } => ([drawn.shortest().0, drawn.longest().1], false),
+    };
+    let all = if over_udp { u32::MAX } else { reply };
+    let flags = if over_udp { TRUNCATED } else { 0 } | if padded { PADDED } else { 0 };
+    let meant = Message { notes: [all, u32::from(takes) | flags], ..Message::default() };
+    let least = dns::least(&meant);
+    ((query as usize) < least).then(|| {
+        format!("sizes: a query of {query} B cannot say what it asks for; it needs {least} B")
+    })
 }
 
 /// Refuses packets that are too short for what they mean.

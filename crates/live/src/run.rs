@@ -18,10 +18,11 @@ use crate::answers::SERVERS;
 use crate::clock::Clock;
 use crate::flood;
 use crate::host::LiveHost;
-use crate::part::Part;
+use crate::part::{Part, Role};
 use crate::real::Asking;
 use crate::refused::refused;
 use crate::sockets::Places;
+use crate::split::Ends;
 use crate::tables;
 use crate::world::{Watched, World};
 
@@ -80,10 +81,12 @@ impl Live {
     ///
     /// Returns an error if the plan contradicts itself ([`Plan::check`]), if real sockets cannot
     /// honour it, or if a socket cannot be made.
-    pub fn new(plan: Plan, part: &Part) -> Result<Self, Error> {
+    pub fn new(mut plan: Plan, part: &Part) -> Result<Self, Error> {
         plan.check().map_err(|why| Error(why.to_string()))?;
+        // Others do not know when the workers are done.
+        plan.end_when_done &= part.split.as_ref().is_none_or(|split| split.role == Role::Resolve);
         let played = part.played(&plan).map_err(Error)?;
-        if let Some(first) = refused(&plan, &played, part.prepared, &part.real).into_iter().next() {
+        if let Some(first) = refused(&plan, &played, part).into_iter().next() {
             return Err(Error(first));
         }
         let places = plan.nodes.iter().map(|node| part.places.get(node).cloned()).collect();
@@ -98,7 +101,11 @@ impl Live {
             World::new(plan.seed, places, plan.paths.clone(), mtus, plan.tcp.clone(), epoll);
         world.watch(&timer, Watched::Timer, 0, false);
         world.add_floods(floods);
+        world.ends = Ends::of(&plan, part.split.as_ref());
         world.real = Asking::new(part.real.clone());
+        if world.ends.are_split() {
+            world.real.ask_elsewhere(&plan);
+        }
         let build = |(one, played): (&narrows_sim::plan::Application, bool)| {
             played.then(|| one.kind.clone().build(&one.name))
         };
@@ -113,6 +120,7 @@ impl Live {
             live.tell(number as u32, |application, host| application.start(host));
         }
         live.world.datagrams.end_start();
+        live.world.serve_clients_elsewhere(&live.plan);
         live.world.listen_to_floods();
         let flows = &live.world.flows;
         live.goodput.note_rows(flows.listed.iter().map(|listed| {

@@ -14,6 +14,7 @@ use narrows_transport::tls::{self, Flight, Tls};
 use narrows_units::Span;
 use rustls::{ClientConnection, Connection, Error, ServerConnection};
 
+use self::pair::Begun;
 pub(crate) use self::pair::{Alone, Carrier, Pair, Sessions, name};
 
 /// The TLS of one end of a connection.
@@ -32,6 +33,9 @@ pub(crate) struct Secure {
     filled: u64,
     /// Whether the handshake is complete at this end.
     pub(crate) is_ready: bool,
+    /// What it becomes if the client, which is elsewhere, offers a session: then its ClientHello has
+    /// another length.
+    resuming: Option<Box<Secure>>,
 }
 
 /// Data without a meaning that follow a server's tickets, because these are shorter than the plan's.
@@ -89,6 +93,50 @@ impl Configs {
         jar: u32,
         client: tls::Client,
     ) -> Option<[Secure; 2]> {
+        let sessions = self.sessions.entry((applications, jar)).or_default().clone();
+        let pair = self.pair(applications, port, client)?;
+        let begun = pair.begin(&sessions);
+        let filling = Filling::new(&begun);
+        let one = ClientConnection::new(begun.client.clone(), name()).ok()?;
+        let close_notify = pair.settings.1.close_notify;
+        let other = Secure::server(&begun, close_notify, filling.clone())?;
+        Some([Secure::client(one, begun.tls, client, filling), other])
+    }
+
+    /// Creates the client's end of a connection to a server elsewhere.
+    pub(crate) fn open_elsewhere(
+        &mut self,
+        applications: [u32; 2],
+        port: u16,
+        jar: u32,
+        client: tls::Client,
+    ) -> Option<Secure> {
+        let sessions = self.sessions.entry((applications, jar)).or_default().clone();
+        let begun = self.pair(applications, port, client)?.begin(&sessions);
+        let filling = Filling::new(&begun);
+        // Without early data, nothing comes before the tickets.
+        let _ = filling.after.set(0);
+        let one = ClientConnection::new(begun.client, name()).ok()?;
+        Some(Secure::client(one, begun.tls, client, filling))
+    }
+
+    /// Creates the server's end of a connection that a client elsewhere has opened.
+    pub(crate) fn accept_elsewhere(
+        &mut self,
+        applications: [u32; 2],
+        port: u16,
+        client: tls::Client,
+    ) -> Option<Secure> {
+        let pair = self.pair(applications, port, client)?;
+        let close_notify = pair.settings.1.close_notify;
+        let end = |has_session| {
+            let begun = pair.begin_with(&Arc::default(), has_session);
+            Secure::server(&begun, close_notify, Filling::new(&begun))
+        };
+        Some(Secure { resuming: Some(Box::new(end(true)?)), ..end(false)? })
+    }
+
+    fn pair(&mut self, applications: [u32; 2], port: u16, client: tls::Client) -> Option<&Pair> {
         let at_port = self.servers.get(&(applications[1], Some(port)));
         let server = *at_port.or_else(|| self.servers.get(&(applications[1], None)))?;
         let known = self.pairs.get(&applications);
@@ -96,19 +144,7 @@ impl Configs {
             let pair = Pair::new(client, server, Carrier::Tcp).ok()?;
             self.pairs.insert(applications, pair);
         }
-        let sessions = self.sessions.entry((applications, jar)).or_default();
-        let begun = self.pairs.get(&applications)?.begin(sessions);
-        let [bytes, _] = begun.filling;
-        let filling = Arc::new(Filling { bytes: bytes.into(), after: OnceLock::new() });
-        let one = ClientConnection::new(begun.client, name()).ok()?;
-        let other = ServerConnection::new(begun.server).ok()?;
-        Some([
-            Secure::client(one, begun.tls, client, filling.clone()),
-            Secure {
-                close_notify: server.close_notify,
-                ..Secure::new(Connection::Server(other), begun.tls, filling)
-            },
-        ])
+        self.pairs.get(&applications)
     }
 
     /// Creates the client's end of a connection to a real server. `None`: the plan's server has no
@@ -131,6 +167,12 @@ impl Configs {
     }
 }
 
+impl Filling {
+    fn new(begun: &Begun) -> Arc<Self> {
+        Arc::new(Self { bytes: begun.filling[0].into(), after: OnceLock::new() })
+    }
+}
+
 impl Secure {
     fn new(tls: Connection, lengths: Tls, filling: Arc<Filling>) -> Self {
         Self {
@@ -142,7 +184,13 @@ impl Secure {
             filling,
             filled: 0,
             is_ready: false,
+            resuming: None,
         }
+    }
+
+    fn server(begun: &Begun, close_notify: bool, filling: Arc<Filling>) -> Option<Self> {
+        let tls = Connection::Server(ServerConnection::new(begun.server.clone()).ok()?);
+        Some(Self { close_notify, ..Self::new(tls, begun.tls, filling) })
     }
 
     fn client(
@@ -176,6 +224,12 @@ impl Secure {
     /// Returns an error if rustls does not understand them, or if its answer does not have the
     /// plan's length.
     pub(crate) fn take(&mut self, mut bytes: &[u8]) -> Result<Taken, Error> {
+        let length = bytes.get(3..5).map(|length| [length[0], length[1]]);
+        if let (Some(resuming), Some(length)) = (self.resuming.take(), length)
+            && u32::from(u16::from_be_bytes(length)) + RECORD != self.lengths.open().bytes
+        {
+            *self = *resuming;
+        }
         let mut taken = Taken::default();
         while !bytes.is_empty() {
             let read = self.tls.read_tls(&mut bytes);
@@ -289,6 +343,9 @@ impl Secure {
         all
     }
 }
+
+/// The header of a record: type, version, length (5.1).
+const RECORD: u32 = 5;
 
 #[cfg(test)]
 mod tests {

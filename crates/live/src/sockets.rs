@@ -132,20 +132,24 @@ impl Places {
         Ok(made)
     }
 
-    /// Begins to connect from a node's address `from`. Returns the socket, whether the connection
+    /// Begins to connect from a node's address `from`, whose port may be zero. Returns the socket, whether the connection
     /// is established already or, with `fast_open`, waits for data, and the address of this end.
     pub(crate) fn connect(
         &self,
-        (node, from): (usize, Ipv4Addr),
+        (node, from): (usize, SocketAddrV4),
         to: SocketAddrV4,
         config: &tcp::Config,
         fast_open: bool,
     ) -> Result<(OwnedFd, bool, SocketAddrV4)> {
         let made = self.socket(node, SockType::Stream)?;
         set_tcp(&made, config)?;
-        // connect(2) chooses the port, so that connections to other servers may share it.
-        setsockopt(&made, sockopt::IpBindAddressNoPort, &true)?;
-        bind(made.as_raw_fd(), &address(SocketAddrV4::new(from, 0)))?;
+        if from.port() == 0 {
+            // connect(2) chooses the port, so that connections to other servers may share it.
+            setsockopt(&made, sockopt::IpBindAddressNoPort, &true)?;
+        } else {
+            setsockopt(&made, sockopt::ReuseAddr, &true)?;
+        }
+        bind(made.as_raw_fd(), &address(from))?;
         if fast_open {
             setsockopt(&made, sockopt::TcpFastOpenConnect, &true)?;
         }

@@ -24,6 +24,7 @@ use crate::quic::Quic;
 use crate::real::Asking;
 use crate::secure::Configs;
 use crate::sockets::{Places, local};
+use crate::split::{Ends, Visitors};
 use crate::timeouts::Timeouts;
 
 /// The network as applications use it.
@@ -47,6 +48,11 @@ pub(crate) struct World {
     pub(crate) quic: Quic,
     pub(crate) floods: Floods,
     pub(crate) real: Asking,
+    pub(crate) ends: Ends,
+    /// Clients elsewhere that may open connections.
+    pub(crate) visitors: Vec<Visitors>,
+    /// By node: the ports that the plan has given to ends that open connections.
+    ports_given: HashMap<usize, u16>,
     /// Connections by the addresses of the opening and of the accepting end.
     by_addresses: HashMap<[SocketAddrV4; 2], u32>,
     pub(crate) news: VecDeque<News>,
@@ -153,6 +159,9 @@ impl World {
             quic: Quic::default(),
             floods: Floods::new(),
             real: Asking::default(),
+            ends: Ends::default(),
+            visitors: Vec::new(),
+            ports_given: HashMap::new(),
             by_addresses: HashMap::new(),
             news: VecDeque::new(),
             dirty: Vec::new(),
@@ -225,6 +234,22 @@ impl World {
         }
     }
 
+    /// Returns the port of the next end at a node that opens a connection. It is zero if the kernel
+    /// chooses it, because the other end is here too.
+    pub(crate) fn next_port(&mut self, node: usize) -> u16 {
+        if !self.ends.are_split() {
+            return 0;
+        }
+        let given = self.ports_given.entry(node).or_default();
+        *given += 1;
+        FIRST_PORT + *given - 1
+    }
+
+    /// Waits for a connection between these addresses of the opening and of the accepting end.
+    pub(crate) fn expect(&mut self, addresses: [SocketAddrV4; 2], flow: u32) {
+        self.by_addresses.insert(addresses, flow);
+    }
+
     /// Sends the SYN of a connection.
     pub(crate) fn connect(&mut self, now: Time, flow: u32) {
         // What was written or closed before leaves before the SYN.
@@ -235,8 +260,12 @@ impl World {
         let socket = self.flows.socket(flow, 0);
         let Some(connection) = self.flows.connection_mut(socket) else { return };
         let opener = connection.opener;
+        if !self.ends.open_at(nodes[opener]) {
+            return;
+        }
         let of = connection.used(owners);
         let from = self.places.address(nodes[opener], of);
+        let from = SocketAddrV4::new(from, connection.from_port);
         let to = SocketAddrV4::new(self.places.address(nodes[1 - opener], of), connection.port);
         let config = &self.tcp[connection.tcp];
         // Only messages can leave with a SYN.
@@ -257,7 +286,9 @@ impl World {
             Err(Errno::ENETUNREACH | Errno::EHOSTUNREACH | Errno::ECONNREFUSED) => {
                 self.end(self.flows.socket(flow, opener), Closed::Refused);
             }
-            Err(why) => self.fail(format!("connection from {from} to {to}: {}", why.desc())),
+            Err(why) => {
+                self.fail(format!("connection from {} to {to}: {}", from.ip(), why.desc()));
+            }
         }
     }
 
@@ -288,11 +319,12 @@ impl World {
             }
             let made = OwnedFd::from(stream);
             let (SocketAddr::V4(peer), Ok(own)) = (peer, local(&made)) else { continue };
+            let known = self.by_addresses.get(&[peer, own]).and_then(|&flow| {
+                let connection = self.flows.connection(self.flows.socket(flow, 0))?;
+                Some(self.flows.socket(flow, 1 - connection.opener))
+            });
             // Otherwise it is somebody else's connection, or one that its opener has forgotten.
-            let Some(&flow) = self.by_addresses.get(&[peer, own]) else { continue };
-            let socket = self.flows.socket(flow, 0);
-            let Some(connection) = self.flows.connection(socket) else { continue };
-            let socket = self.flows.socket(flow, 1 - connection.opener);
+            let Some(socket) = known.or_else(|| self.visit([peer, own])) else { continue };
             self.attach(now, socket, made, true);
             return Some(socket);
         }
@@ -507,6 +539,9 @@ impl World {
         self.flows.connection(socket)
     }
 }
+
+/// The first of the ports that the plan gives to ends that open connections.
+const FIRST_PORT: u16 = 10_000;
 
 /// What epoll watches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

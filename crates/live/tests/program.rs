@@ -12,11 +12,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use common::{client_and_server, profile};
+use narrows_sim::plan::dns::client::Udp;
+use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::ping::Ping;
 use narrows_sim::plan::udp::Spacing;
 use narrows_sim::plan::{self, Application, Kind, Plan, Stream};
 use narrows_units::{Span, Time};
+use nix::sys::signal::{Signal, kill};
 use nix::time::{ClockId, clock_gettime};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 /// A folder that is removed in the end.
@@ -98,7 +102,7 @@ fn column(path: &Path, table: &str, column: &str) -> Vec<u8> {
     let bytes = fs::read(path).expect("the program has written it");
     let mut lines = bytes.splitn(3, |&byte| byte == b'\n');
     let state: Value = serde_json::from_slice(lines.next().expect("a line")).expect("JSON");
-    assert_eq!(state["stopped"], "end");
+    assert!(["end", "dns-done"].contains(&state["stopped"].as_str().expect("a word")));
     let heads: Value = serde_json::from_slice(lines.next().expect("a line")).expect("JSON");
     let values = lines.next().expect("values");
     let mut at = 0;
@@ -176,41 +180,119 @@ fn what_does_not_arrive_is_lost() {
     }
 }
 
+/// Two processes, each with the ends of a node in a namespace of its own, give the client the rows
+/// that it has if one process plays both ends.
+#[test]
+fn ends_in_two_processes_give_the_same_rows() {
+    let mut dialogue = common::Dialogue::new();
+    dialogue.client.queries = Some(6);
+    dialogue.client.sizes = Sizes::fixed(40, 4000);
+    dialogue.client.udp = Some(Udp {
+        timeouts: vec![Span::from_secs(5)],
+        payload: 1232,
+        tcp_if_truncated: true,
+        tcp_if_silent: false,
+        new_port: false,
+    });
+    dialogue.asking().tcp = 0;
+    dialogue.serving().tcp = 0;
+    let common::Dialogue { client, server } = dialogue;
+    let plan = Plan {
+        tcp: vec![profile("linux-6")],
+        ..client_and_server(client, server, Span::from_us(1), Span::from_secs(60))
+    };
+    let Some(spaces) = Spaces::new("z", "link show") else { return };
+    let folder = Folder::new("split");
+    folder.write("plan.json", &serde_json::to_string(&plan).expect("written"));
+    folder.write("places.json", &spaces.places(["client", "server"]).to_string());
+    let common = ["plan.json", "--places", "places.json", "--out"];
+    let together = end(start(&folder, &[&common[..], &["together"]].concat()));
+    assert!(together.status.success(), "{together:?}");
+    let part = |role: &str, node: &str| {
+        start(&folder, &[&common[..], &[role, "--role", role, "--play", node]].concat())
+    };
+    let mut serve = part("serve", "server");
+    let mut line = String::new();
+    let output = serve.stdout.as_mut().expect("it is piped");
+    BufReader::new(output).read_line(&mut line).expect("it is ready");
+    let resolve = end(part("resolve", "client"));
+    assert!(resolve.status.success(), "{resolve:?}");
+    kill(Pid::from_raw(serve.id() as i32), Signal::SIGTERM).expect("it runs");
+    let serve = end(serve);
+    assert!(serve.status.success(), "{serve:?}");
+    let state = fs::read(folder.0.join("serve")).expect("the program has written it");
+    assert!(state.starts_with(b"{\"now_s\":"));
+    let of = |name: &str, table, wanted| column(&folder.0.join(name), table, wanted);
+    for wanted in ["query", "attempt", "fate", "transport", "reused", "handshake_round_trips"] {
+        let values = of("resolve", "attempts", wanted);
+        assert_eq!(values, of("together", "attempts", wanted), "{wanted}");
+    }
+    for wanted in ["attempt", "attempts", "late_answers", "measured"] {
+        assert_eq!(of("resolve", "queries", wanted), of("together", "queries", wanted), "{wanted}");
+    }
+    let fates: Vec<String> =
+        serde_json::from_slice(&of("resolve", "attempts", "fate")).expect("names");
+    assert_eq!(fates, ["truncated", "answered"].repeat(6));
+}
+
+/// Two namespaces with a cable between them, which end with the test.
+struct Spaces([String; 2]);
+
+impl Spaces {
+    /// Runs `ip` in the second one, too. Returns `None` if there can be no namespaces.
+    fn new(tag: &str, command: &str) -> Option<Self> {
+        let number = std::process::id() % 10_000;
+        let names = [format!("nrwl{number}{tag}a"), format!("nrwl{number}{tag}b")];
+        let [a, b] = &names;
+        let made = [
+            format!("netns add {a}"),
+            format!("netns add {b}"),
+            format!("link add nrw0 netns {a} type veth peer name nrw0 netns {b}"),
+            format!("-n {a} addr add 10.78.0.1/24 dev nrw0"),
+            format!("-n {b} addr add 10.78.0.2/24 dev nrw0"),
+            format!("-n {a} link set nrw0 up"),
+            format!("-n {b} link set nrw0 up"),
+            format!("-n {b} {command}"),
+        ]
+        .iter()
+        .all(|arguments| ip(arguments));
+        let found = Self(names);
+        if !made {
+            println!("SKIP: no network namespaces; hint: run as root, with iproute2");
+        }
+        made.then_some(found)
+    }
+
+    fn places(&self, nodes: [&str; 2]) -> Value {
+        let place = |number: usize| {
+            let namespace = format!("/run/netns/{}", self.0[number]);
+            json!({"address": format!("10.78.0.{}", number + 1), "namespace": namespace})
+        };
+        json!({nodes[0]: place(0), nodes[1]: place(1)})
+    }
+}
+
+impl Drop for Spaces {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+fn ip(arguments: &str) -> bool {
+    let done = Command::new("ip").args(arguments.split(' ')).output();
+    done.is_ok_and(|done| done.status.success())
+}
+
 /// Plays two nodes in namespaces of their own, after `ip` has run in the second one. Returns the
 /// fates of probes, or `None` if there can be no namespaces.
 fn fates_between_namespaces(tag: &str, plan: &Plan, command: &str) -> Option<Vec<String>> {
-    let number = std::process::id() % 10_000;
-    let names = [format!("nrwl{number}{tag}a"), format!("nrwl{number}{tag}b")];
-    let ip = |arguments: &str| {
-        let done = Command::new("ip").args(arguments.split(' ')).output();
-        done.is_ok_and(|done| done.status.success())
-    };
-    let [a, b] = &names;
-    let made = [
-        format!("netns add {a}"),
-        format!("netns add {b}"),
-        format!("link add nrw0 netns {a} type veth peer name nrw0 netns {b}"),
-        format!("-n {a} addr add 10.78.0.1/24 dev nrw0"),
-        format!("-n {b} addr add 10.78.0.2/24 dev nrw0"),
-        format!("-n {a} link set nrw0 up"),
-        format!("-n {b} link set nrw0 up"),
-        format!("-n {b} {command}"),
-    ]
-    .iter()
-    .all(|arguments| ip(arguments));
+    let spaces = Spaces::new(tag, command)?;
     let folder = Folder::new(tag);
     let path = folder.write("plan.json", &serde_json::to_string(plan).expect("written"));
-    let place = |number: u8, name: &str| json!({"address": format!("10.78.0.{number}"), "namespace": format!("/run/netns/{name}")});
-    let places = json!({"a": place(1, a), "b": place(2, b)});
-    let places = folder.write("places.json", &places.to_string());
-    let output = made.then(|| end(start(&folder, &[&path, "--places", &places, "--out", "out"])));
-    for name in &names {
-        ip(&format!("netns del {name}"));
-    }
-    let Some(output) = output else {
-        println!("SKIP: no network namespaces; hint: run as root, with iproute2");
-        return None;
-    };
+    let places = folder.write("places.json", &spaces.places(["a", "b"]).to_string());
+    let output = end(start(&folder, &[&path, "--places", &places, "--out", "out"]));
     assert!(output.status.success(), "{output:?}");
     let fates = column(&folder.0.join("out"), "pings", "fate");
     Some(serde_json::from_slice(&fates).expect("names"))
@@ -224,7 +306,7 @@ fn wrong_input_is_named() {
     let broken = folder.write("broken.json", "{\"seed\": 1}");
     let places = folder.write("places.json", r#"{"a": {"address": "127.0.0.1"}}"#);
     let wrong = folder.write("wrong.json", r#"{"a": {"address": "127.0.0"}}"#);
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 12] = [
         (&[], "usage: narrows-live PLAN "),
         (&[&plan], "--places is missing; usage: "),
         (&["none.json", "--places", &places], "none.json: No such file or directory"),
@@ -234,6 +316,12 @@ fn wrong_input_is_named() {
         (&[&plan, "--places", &places, "--play", "b"], "--play b: it has no place"),
         (&[&plan, "--places", &places, "--start", "soon"], "--start: \"soon\" is not a number"),
         (&[&plan, "--places"], "--places: its value is missing"),
+        (&[&plan, "--places", &places, "--role", "x"], "--role: \"x\" is not serve, drive or"),
+        (&[&plan, "--places", &places, "--role", "serve"], "--role: it needs one --play NODE"),
+        (
+            &[&plan, "--places", &places, "--role", "serve", "--play", "a"],
+            "first: only bulk traffic and DNS can have ends in several processes",
+        ),
     ];
     for (arguments, expected) in cases {
         let output = end(start(&folder, arguments));

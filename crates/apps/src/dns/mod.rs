@@ -39,7 +39,7 @@ pub(crate) const TRANSFER: u32 = 1 << 31;
 
 /// In a query's second note over TCP: it is padded, so the reply may be padded too (RFC 7830,
 /// section 4).
-pub(crate) const PADDED: u32 = 1 << 30;
+pub const PADDED: u32 = 1 << 30;
 
 /// In a query's second note over TLS: it came in an HTTP request, and its reply goes in a response.
 pub(crate) const HTTPS: u32 = 1 << 29;

@@ -135,8 +135,13 @@ impl Pair {
     /// Returns the configurations of the next connection of a client with these sessions. It has to
     /// begin before the next call.
     pub(crate) fn begin(&self, sessions: &Arc<Sessions>) -> Begun {
+        self.begin_with(sessions, !sessions.is_empty())
+    }
+
+    /// Returns the same for a client that has a session or not.
+    pub(crate) fn begin_with(&self, sessions: &Arc<Sessions>, has_session: bool) -> Begun {
         let (of_client, of_server) = self.settings;
-        let tls = Tls::new(of_client, of_server, !sessions.is_empty());
+        let tls = Tls::new(of_client, of_server, has_session);
         self.verifier.resumes.store(tls.is_resumed(), Relaxed);
         let client = resuming(&self.client, of_client, sessions);
         let which = usize::from(tls.is_resumed());

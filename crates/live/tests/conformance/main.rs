@@ -10,6 +10,7 @@
 mod common;
 mod encrypted;
 mod namespaces;
+mod split;
 
 use std::net::Ipv4Addr;
 

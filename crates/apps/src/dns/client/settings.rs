@@ -131,6 +131,11 @@ impl Attempts {
 }
 
 impl Tcp {
+    /// Returns the server's port.
+    pub fn port(&self) -> u16 {
+        self.transport().1
+    }
+
     /// Returns the transport of an attempt, and the server's port.
     pub(super) fn transport(&self) -> (Transport, u16) {
         match &self.tls {
