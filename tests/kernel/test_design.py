@@ -20,9 +20,9 @@ from tests.kernel.scenarios import dumbbell
 EXAMPLES = sorted((Path(__file__).parents[2] / "scenarios").glob("*.toml"))
 
 
-def designed(scenario: Scenario, stall_s: float = 0.0, *, live: bool = True) -> Mapping[str, Any]:
+def designed(scenario: Scenario, stall_s: float = 0.0) -> Mapping[str, Any]:
     profile = json.loads(_core.tcp_profile("linux-6"))
-    return Design(scenario.plan(), profile, prefix="n", stall_s=stall_s, live=live).job()
+    return Design(scenario.plan(), profile, prefix="n", stall_s=stall_s).job()
 
 
 def queue_of(queue: str, **settings: Any) -> list[str]:
@@ -151,33 +151,6 @@ def test_a_send_buffer_holds_a_window_and_more() -> None:
         most = int(sysctls["ipv4/tcp_wmem"].split()[2])
         window = int(sysctls["ipv4/tcp_rmem"].split()[2]) // 2
         assert most * 2 / 3 / 2304 > window / 1448
-
-
-def test_connections_with_and_without_ecn_go_to_other_addresses() -> None:
-    job = designed(dumbbell(traffic__downloads__ecn_share="0.5"), live=False)
-    flows = [flow for group in job["bulk"] for flow in group["flows"]]
-    assert len(flows) == 10
-    ecn = {
-        route["to"]
-        for routes in job["routes"].values()
-        for route in routes
-        if route["metrics"].get("features") == 1
-    }
-    assert sum(flow["acceptor_address"] in ecn for flow in flows) == 5
-    assert len({(flow["opener_address"], flow["opener_port"]) for flow in flows}) == 10
-
-
-def test_starts_are_the_simulators() -> None:
-    scenario = dumbbell()
-    (bulk,) = [
-        application["kind"]["bulk"]
-        for application in scenario.plan()["applications"]
-        if "bulk" in application["kind"]
-    ]
-    starts = [connection["start"] / 1e12 for connection in bulk["connections"]]
-    assert [
-        flow["start_s"] for flow in designed(scenario, live=False)["bulk"][0]["flows"]
-    ] == starts
 
 
 def test_changes_come_at_their_times() -> None:

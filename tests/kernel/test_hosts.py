@@ -26,14 +26,13 @@ transport = "tcp"
 
 def hosts_of(scenario: Scenario) -> Design:
     profile = json.loads(_core.tcp_profile("linux-6"))
-    return Design(scenario.plan(), profile, prefix="n", stall_s=0.0, live=True)
+    return Design(scenario.plan(), profile, prefix="n", stall_s=0.0)
 
 
 def test_connections_with_ecn_have_their_own_addresses() -> None:
     """A route sets ECN, so both ends are told apart by address."""
     design = hosts_of(dumbbell(traffic__downloads__ecn_share=0.5))
     places, job = design.places(), design.job()
-    assert places is not None
     far, near = places["far"], places["near"]
     assert far["namespace"] == "/run/netns/n0"
     assert {each["tcp"] for each in far["also"]} == {each["tcp"] for each in near["also"]}
@@ -49,7 +48,6 @@ def test_connections_with_ecn_have_their_own_addresses() -> None:
 
 def test_two_servers_of_a_node_have_an_address_each() -> None:
     places = hosts_of(Scenario.parse(DUMBBELL + SECOND_SERVER)).places()
-    assert places is not None
     server = places["resolver"]
     # The second one is asked over TCP alone.
     assert {each["server"] for each in server["also"]} == {4}
@@ -63,7 +61,6 @@ def test_a_flood_forges_addresses_that_are_discarded() -> None:
     scenario = Scenario.parse(f"{DUMBBELL}\n[[traffic]]\n{flood}")
     design = hosts_of(scenario)
     places, job = design.places(), design.job()
-    assert places is not None
     ((number, network),) = places["far"]["forged"].items()
     assert scenario.plan()["applications"][number]["name"] == "f"
     own, server = ({route["to"]: route for route in job["routes"][name]} for name in ("n0", "n1"))
@@ -82,4 +79,4 @@ def test_a_datagram_without_room_for_its_meaning_is_refused() -> None:
 def test_a_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "PROGRAM", tmp_path / "narrows-live")
     with pytest.raises(BackendError, match=r"narrows-live: no such program; hint: .*make setup"):
-        live.give({}, {}, tmp_path)
+        live.give({}, {}, (), tmp_path)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from narrows import _core
 from narrows.cli import main
 from narrows.cli.machines import secret_of
 from narrows.errors import ScenarioError
@@ -30,31 +31,18 @@ def test_each_machine_is_told_its_part_of_the_job() -> None:
         Part("drive", "client"),
         Part("resolve", "stubs"),
     ]
-    serve, drive, resolve = (parts.of(part, LAB) for part in parts.all)
-    here, there = (
-        [[flow[key] for flow in group["flows"]] for group in serve["bulk"]]
-        for key in ("acceptor", "opener")
-    )
-    assert here == [4 * [""], [""]]
-    assert there == [4 * [None], [None]]
-    ends = [
-        [
-            (flow["flow"], flow["opener_address"], flow["opener_port"], flow["acceptor_address"])
-            for group in job["bulk"]
-            for flow in group["flows"]
-        ]
-        for job in (serve, drive)
+    given = [parts.of(part, LAB) for part in parts.all]
+    assert [each.arguments for each in given] == [
+        ("--role", part.role, "--play", part.node) for part in parts.all
     ]
-    assert ends[0] == ends[1], "both ends must find each other"
-    assert len({port for _, _, port, _ in ends[0]}) == 5
-    assert {(opener, acceptor) for _, opener, _, acceptor in ends[0]} == {
-        (PLACES["client"], PLACES["server"])
-    }
-    assert [server["addresses"] for server in serve["dns_servers"]] == [[PLACES["server"]]]
-    assert not drive["dns_servers"] and not drive["dns"] and not serve["dns"]
-    assert resolve["dns"][0]["udp"]["server_address"] == PLACES["server"]
-    assert resolve["dns"][0]["udp"]["client_address"] == PLACES["stubs"]
-    assert not resolve["bulk"]
+    for each in given:
+        # All count the same connections, and find each other at the machines' addresses.
+        assert each.plan == given[0].plan
+        assert each.places == {node: {"address": address} for node, address in PLACES.items()}
+    names = [application["name"] for application in given[0].plan["applications"]]
+    assert names == [application["name"] for application in parts.plan["applications"]]
+    ends = [(each.opener, each.acceptor, each.is_download) for each in parts.connections]
+    assert ends == [*4 * [("client", "server", True)], ("client", "server", False)]
 
 
 def test_links_are_the_machines_own() -> None:
@@ -77,6 +65,18 @@ def test_metrics_that_only_routes_have_are_asked_of_the_machine() -> None:
     [
         ({"dns__stubs__answers__software": '"bind"'}, "real servers are not yet supported"),
         ({"traffic__upload__tcp__profile": '"linux-2.6.30"'}, "lab: traffic.upload.tcp."),
+        (
+            {
+                "traffic__upload__kind": '"on-off"',
+                "traffic__upload__burst": '"1 MB"',
+                "traffic__upload__idle": '"1 s"',
+            },
+            "traffic.upload.kind: only bulk traffic and DNS run between machines yet",
+        ),
+        (
+            {"dns__stubs__transport": '{ kind = "https" }'},
+            "dns.stubs.transport: only UDP, TCP and TLS run between machines yet",
+        ),
     ],
 )
 def test_what_is_not_supported_is_named(settings: dict[str, str], message: str) -> None:
@@ -187,7 +187,9 @@ def test_records_that_do_not_belong_together_are_refused(tmp_path: Path) -> None
         ],
         "not measured after the run": [record(serve, clock=lost), record(drive), record(resolve)],
         "reads its scenario differently": [record(serve, digest="x")],
-        "the records have no flow 0": [record(p) for p in (serve, drive, resolve)],
+        "the records have no flow 0": [
+            record(p, files={"tables.json": {}}) for p in (serve, drive, resolve)
+        ],
     }
     for number, (message, records) in enumerate(cases.items()):
         bound_s = 1.0 if message.startswith("the records") else 0.004
@@ -201,7 +203,7 @@ def test_records_that_do_not_belong_together_are_refused(tmp_path: Path) -> None
         (None, "no such file"),
         ("{", "damaged"),
         ("[]", "is not a record of this version"),
-        ('{"format": "narrows-record 1"}', "run: missing or damaged"),
+        ('{"format": "narrows-record 2"}', "run: missing or damaged"),
     ],
 )
 def test_a_folder_that_is_no_record(
@@ -316,33 +318,71 @@ def test_a_secret_file_is_for_its_owner_alone(tmp_path: Path) -> None:
         given(tmp_path / "none")
 
 
-def whole(flow: int) -> dict[str, Any]:
-    """A row of a connection."""
-    times = {"start_s": 0.0, "established_s": 0.0, "end_s": 1.0}
-    return {"flow": flow, **times, "bytes_received": 1, "sender": None}
+def flows(sent: int, opened: bool) -> dict[str, list[Any]]:
+    """What an end knows of five connections."""
+    count = 5
+    nodes = {"sender": 4 * ["server"] + ["client"], "receiver": 4 * ["client"] + ["server"]}
+    known: dict[str, Any] = {
+        **{"flow": list(range(count)), "name": count * ["c"], "group": count * ["downloads"]},
+        **nodes,
+        **{"ecn": count * [False], "bytes_acked": count * [sent], "cwnd_segments": count * [10.0]},
+        **{"bytes_received": count * [sent + 1], "segments_sent": count * [sent + 2]},
+        "start_s": count * [1.0 if opened else None],
+        "established_s": count * [1.5 if opened else None],
+        "end_s": count * [None if opened else 4.0],
+    }
+    columns = [each["name"] for each in json.loads(_core.tables())[0]["columns"]]
+    return {name: known.get(name, count * [None]) for name in columns} | {
+        "segments_retransmitted": count * [0]
+    }
 
 
-ROWS = [whole(flow) for flow in range(5)]
+def test_each_end_tells_what_it_knows(tmp_path: Path) -> None:
+    serve, drive, resolve = Parts(lab()).all
+    accepted, opened = flows(100, opened=False), flows(200, opened=True)
+    records = [
+        record(serve, files={"tables.json": {"flows": accepted}}),
+        record(drive, files={"tables.json": {"flows": opened}}),
+        record(resolve, files={"tables.json": {}}),
+    ]
+    found = merge(saved(tmp_path, *records), bound_s=1.0).flows
+    # The client opens all connections, and sends on the last one.
+    assert found["established_s"].to_list() == 5 * [1.5]
+    assert found["bytes_acked"].to_list() == [100, 100, 100, 100, 200]
+    assert found["segments_sent"].to_list() == [102, 102, 102, 102, 202]
+    assert found["bytes_received"].to_list() == [201, 201, 201, 201, 101]
+    assert found["end_s"].to_list() == [None, None, None, None, 4.0]
 
 
 @pytest.mark.parametrize(
-    ("bulk", "dns"),
+    ("accepted", "asked"),
     [
-        *[(bulk, {}) for bulk in ([1], 5, None, "x", [{}], [{"flow": [1]}], {"flow": 1})],
-        ([{"flow": flow} for flow in range(5)], {}),
-        ([{**row, "bytes_received": "x"} for row in ROWS], {}),
-        ([{**row, "start_s": -1e300} for row in ROWS], []),
-        *[(ROWS, dns) for dns in (3, None, [1], [[1]], {"a": 1}, [{"queries": 1}])],
-        ([{**ROWS[0], "start_s": {f"k{n}": 1 for n in range(5000)}}, *ROWS[1:]], {}),
+        *[(table, {}) for table in ([1], 5, None, "x", {"flow": 1}, {"flow": [1]}, {"a": [1]})],
+        ({name: [*column, 1] for name, column in flows(1, opened=False).items()}, {}),
+        ({**flows(1, opened=False), "bytes_received": 5 * ["x"]}, {}),
+        ({**flows(1, opened=False), "flow": [[1]]}, {}),
+        ({**flows(1, opened=False), "segments_sent": [{f"k{n}": 1 for n in range(5000)}] * 5}, {}),
+        *[(flows(1, opened=False), asked) for asked in (3, None, [1], {"query": ["x"]})],
+        *[(flows(1, opened=False), asked) for asked in ({"query": 3}, {"a": [1]})],
     ],
 )
-def test_odd_rows_are_damage(bulk: Any, dns: Any, tmp_path: Path) -> None:
+def test_odd_rows_are_damage(accepted: Any, asked: Any, tmp_path: Path) -> None:
     serve, drive, resolve = Parts(lab()).all
-    ends = [record(part, files={"bulk-0.json": bulk, "bulk-1.json": []}) for part in (serve, drive)]
-    places = saved(tmp_path, *ends, record(resolve, files={"dns-0.json": dns}))
+    ends = [
+        record(serve, files={"tables.json": {"flows": accepted}}),
+        record(drive, files={"tables.json": {"flows": flows(1, opened=True)}}),
+    ]
+    asks = record(resolve, files={"tables.json": {"queries": asked}})
     with pytest.raises(MachineError, match="; hint: run again") as refused:
-        merge(places, bound_s=1.0)
+        merge(saved(tmp_path, *ends, asks), bound_s=1.0)
     assert len(str(refused.value)) < 1000
+
+
+@pytest.mark.parametrize("odd", [{}, {"tables.json": 3}, {"tables.json": {"flows": {}}}])
+def test_a_record_without_tables_is_damage(odd: Any, tmp_path: Path) -> None:
+    places = saved(tmp_path, *(record(part, files=odd) for part in Parts(lab()).all))
+    with pytest.raises(MachineError, match="; hint: run again"):
+        merge(places, bound_s=1.0)
 
 
 def test_a_scenario_that_is_none_is_named_by_its_record(tmp_path: Path) -> None:

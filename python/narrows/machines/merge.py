@@ -8,18 +8,16 @@ this: the difference between their offsets plus their uncertainties must stay wi
 from __future__ import annotations
 
 import contextlib
-import json
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from narrows import _core
-from narrows.backends.kernel.tables import gap_flags, read_tables
+from narrows.backends.kernel.tables import gap_flags
 from narrows.errors import argument, one_line
 from narrows.machines.errors import MachineError
 from narrows.machines.parts import Part, Parts
-from narrows.machines.record import FILE, Record
+from narrows.machines.record import FILE, SAMPLES, TABLES, Record
 from narrows.results import Run
 from narrows.scenario import Scenario
 
@@ -144,18 +142,12 @@ def _tables(
     records: Mapping[Part, Record], parts: Parts
 ) -> tuple[dict[str, dict[str, list[Any]]], dict[str, int]]:
     """The tables, and the number of missed samples by monitor node."""
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        for number, rows in enumerate(_bulk(records, parts)):
-            (folder / f"bulk-{number}.json").write_text(json.dumps(rows))
-        for number, workers in enumerate(_dns(records, parts)):
-            (folder / f"dns-{number}.json").write_text(json.dumps(workers))
-        tables = read_tables(folder, parts.plan, parts.job, parts.flows)
+    tables = {"flows": _flows(records, parts), **_dns(records)}
     missed = {}
     for part, record in records.items():
         if part.role != "monitor":
             continue
-        samples = record.files["samples.json"]
+        samples = record.files[SAMPLES]
         missed[part.node] = int(samples["missed"])
         for name in ("queues", "links"):
             columns = tables.setdefault(name, {})
@@ -164,53 +156,49 @@ def _tables(
     return {name: columns for name, columns in tables.items() if columns}, missed
 
 
-def _bulk(records: Mapping[Part, Record], parts: Parts) -> list[list[dict[str, Any]]]:
-    """The agent's rows for each group of connections, with both ends of each joined."""
-    ends: dict[int, dict[str, dict[str, Any]]] = {}
+_BY_RECEIVER = ("end_s", "bytes_received")
+_BY_OPENER = ("start_s", "established_s")
+"""The columns of `flows` that the sending end does not know, or not always."""
+
+
+def _flows(records: Mapping[Part, Record], parts: Parts) -> dict[str, list[Any]]:
+    """The rows of the connections, with what both ends know of each."""
+    rows: dict[Part, dict[int, dict[str, Any]]] = {}
+    for part in records:
+        if part.role in ("serve", "drive"):
+            table = records[part].files[TABLES].get("flows", {})
+            rows[part] = {row["flow"]: row for row in _rows(table)}
+    found: dict[str, list[Any]] = {}
+    for flow, connection in enumerate(parts.connections):
+        opener = rows[Part("drive", connection.opener)].get(flow)
+        acceptor = rows[Part("serve", connection.acceptor)].get(flow)
+        if opener is None or acceptor is None:
+            raise MachineError(f"the records have no flow {flow}; hint: run again")
+        sender, receiver = (acceptor, opener) if connection.is_download else (opener, acceptor)
+        for column in sender:
+            row = opener if column in _BY_OPENER else receiver if column in _BY_RECEIVER else sender
+            found.setdefault(column, []).append(row[column])
+    return found
+
+
+def _dns(records: Mapping[Part, Record]) -> dict[str, dict[str, list[Any]]]:
+    """The queries of all workers, and their attempts; each machine counts its own from zero."""
+    found: dict[str, dict[str, list[Any]]] = {"queries": {}, "attempts": {}}
     for part, record in records.items():
-        for name, rows in record.files.items():
-            if name.startswith("bulk-"):
-                for row in rows:
-                    ends.setdefault(row["flow"], {})[part.role] = row
-    found = []
-    for group in parts.job["bulk"]:
-        rows = []
-        for flow in group["flows"]:
-            opener = ends.get(flow["flow"], {}).get("drive")
-            acceptor = ends.get(flow["flow"], {}).get("serve")
-            if opener is None or acceptor is None:
-                raise MachineError(f"the records have no flow {flow['flow']}; hint: run again")
-            sender, receiver = (acceptor, opener) if flow["download"] else (opener, acceptor)
-            rows.append(
-                {
-                    "flow": flow["flow"],
-                    "start_s": opener["start_s"],
-                    "established_s": opener["established_s"],
-                    "end_s": receiver["end_s"],
-                    "bytes_received": receiver["bytes_received"],
-                    "sender": sender["sender"],
-                }
-            )
-        found.append(rows)
+        if part.role != "resolve":
+            continue
+        first = len(found["queries"].get("query", ()))
+        for name, columns in found.items():
+            for column, values in record.files[TABLES].get(name, {}).items():
+                if column == "query":
+                    values = [first + number for number in values]
+                columns.setdefault(column, []).extend(values)
     return found
 
 
-def _dns(records: Mapping[Part, Record], parts: Parts) -> list[dict[str, Any]]:
-    """The results of each group of workers, in the order of the whole job."""
-    nodes: Sequence[str] = parts.plan["nodes"]
-    found = []
-    turns: dict[str, int] = {}
-    for group in parts.job["dns"]:
-        node = nodes[int(group["client"])]
-        # A node numbers only its own groups.
-        turn = turns.get(node, 0)
-        turns[node] = turn + 1
-        name = f"dns-{turn}.json"
-        files = records[Part("resolve", node)].files
-        if name not in files:
-            raise MachineError(f"the record of resolve at {node} lacks {name}; hint: run again")
-        found.append(files[name])
-    return found
+def _rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[dict[str, Any]]:
+    for row in zip(*columns.values(), strict=True):
+        yield dict(zip(columns, row, strict=True))
 
 
 def _stopped(records: Mapping[Part, Record]) -> str:

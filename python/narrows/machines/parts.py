@@ -1,15 +1,15 @@
-"""The part of a scenario that each machine runs, and the agent's job there.
+"""The part of a scenario that each machine plays.
 
-The design is the kernel backend's (`backends.kernel.design`) without narrows-live: the agent's own
-clients and servers play. Namespaces and addresses are the machines' own, and so is the network
-between them: nothing sets up the scenario's links, queues and routes.
+The program is the kernel backend's, narrows-live, and so is the design: which sysctls and metrics
+of routes the scenario's TCP needs. Addresses are the machines' own, and so is the network between
+them: nothing sets up the scenario's links, queues and routes.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from narrows import _core
@@ -31,8 +31,6 @@ ROLES = {
 _KINDS = {"bulk", "dns-client", "dns-server"}
 """The kinds of the plan's applications that run between machines."""
 
-_FIRST_PORT = 10_000
-_HERE = ""
 _PLAIN = {
     "queue": {"pfifo": {"limit": 1000}},
     "ring": None,
@@ -56,6 +54,36 @@ class Part(NamedTuple):
         return f"{ROLES[self.role]} --node {self.node}"
 
 
+class Given(NamedTuple):
+    """What narrows-live gets at a machine."""
+
+    plan: Mapping[str, Any]
+    """The simulator's input, without the links' settings."""
+    places: Mapping[str, Any]
+    """The addresses of the nodes' machines."""
+    arguments: Sequence[str]
+    """Which part it plays."""
+
+
+class Connection(NamedTuple):
+    """A connection of bulk traffic."""
+
+    sender: str
+    receiver: str
+    is_download: bool
+    """Whether the receiver opens it."""
+
+    @property
+    def opener(self) -> str:
+        """The node that opens it."""
+        return self.receiver if self.is_download else self.sender
+
+    @property
+    def acceptor(self) -> str:
+        """The node that accepts it."""
+        return self.sender if self.is_download else self.receiver
+
+
 class Parts:
     """The parts of a scenario."""
 
@@ -71,25 +99,29 @@ class Parts:
         text = json.dumps(self.plan, sort_keys=True)
         self.digest = hashlib.sha256(text.encode()).hexdigest()[:16]
         """The digest of the scenario's meaning; all machines must have the same one."""
+        self._check_kinds()
         design = _design(scenario, self.plan)
+        self._played, self._places = design.plan, design.places()
         self.job: Mapping[str, Any] = design.job()
-        """The kernel backend's whole job."""
-        self.flows = design.flows
-        self._check()
+        """The kernel backend's job."""
+        self.connections: Sequence[Connection] = [
+            Connection(nodes[0], nodes[1], connection["opener"] == "receiver")
+            for told in self._told("bulk").values()
+            for connection in told["connections"]
+            for nodes in [self._ends(connection)]
+        ]
+        """The connections of bulk traffic, in the order of the table `flows`."""
+        self._check_servers()
 
     @property
     def all(self) -> Sequence[Part]:
         """Every part that the scenario needs; monitors may join them."""
-        nodes: Sequence[str] = self.plan["nodes"]
         found = set()
-        for group in self.job["bulk"]:
-            for flow in group["flows"]:
-                found.add(Part("serve", nodes[int(flow["acceptor"])]))
-                found.add(Part("drive", nodes[int(flow["opener"])]))
-        for server in self.job["dns_servers"]:
-            found.add(Part("serve", nodes[int(server["namespace"])]))
-        for group in self.job["dns"]:
-            found.add(Part("resolve", nodes[int(group["client"])]))
+        for connection in self.connections:
+            found |= {Part("serve", connection.acceptor), Part("drive", connection.opener)}
+        for told in self._told("dns-client").values():
+            client, server = self._ends(told)
+            found |= {Part("serve", server), Part("resolve", client)}
         return sorted(found, key=lambda part: (list(ROLES).index(part.role), part.node))
 
     def conducting(self, lab: Lab) -> Part:
@@ -106,8 +138,8 @@ class Parts:
             f"hint: one of {', '.join(sorted({part.node for part in self.all}))}"
         )
 
-    def of(self, part: Part, lab: Lab) -> dict[str, Any]:
-        """The agent's job at a part's machine.
+    def of(self, part: Part, lab: Lab) -> Given:
+        """What narrows-live gets at a part's machine.
 
         Raises:
             MachineError: The scenario has no such part, or no machine is named for a node.
@@ -120,38 +152,11 @@ class Parts:
         if part not in self.all:
             known = "; ".join(str(each) for each in self.all)
             raise MachineError(f"{part}: nothing to do in this scenario; hint: {known}")
-        node = str(self.plan["nodes"].index(part.node))
-        told = self._placed(lab)
-        bulk = []
-        for group in told["bulk"]:
-            end = {"serve": "acceptor", "drive": "opener"}.get(part.role)
-            other = "opener" if end == "acceptor" else "acceptor"
-            flows = [
-                {**flow, end: _HERE, other: None}
-                for flow in group["flows"]
-                if end is not None and flow[end] == node
-            ]
-            bulk.extend([{**group, "flows": flows}] if flows else [])
-        dns = [
-            {**group, "client": _HERE}
-            for group in told["dns"]
-            if part.role == "resolve" and group["client"] == node
-        ]
-        servers = [
-            {**server, "namespace": _HERE}
-            for server in told["dns_servers"]
-            if part.role == "serve" and server["namespace"] == node
-        ]
-        # It has no namespaces, devices, queues or other parts of the network.
-        nothing = {key: type(value)() for key, value in told.items()}
-        return {
-            **nothing,
-            "seed": self.seed,
-            "duration_s": told["duration_s"],
-            "end_when_done": part.role == "resolve" and told["end_when_done"],
-            "samples": {"queues": None, "links": None},
-            **{"bulk": bulk, "dns": dns, "dns_servers": servers},
-        }
+        return Given(
+            self._played,
+            {node: {"address": lab.address(node)} for node in sorted({p.node for p in self.all})},
+            ("--role", part.role, "--play", part.node),
+        )
 
     def settings(self, part: Part) -> dict[str, str]:
         """The TCP sysctls of a part's node in the scenario, by path below /proc/sys/net."""
@@ -168,73 +173,51 @@ class Parts:
         Raises:
             MachineError: Connections to the same peer need different routes.
         """
-        nodes: Sequence[str] = self.plan["nodes"]
-        node = str(nodes.index(part.node))
+        node = str(self.plan["nodes"].index(part.node))
         routes = {route["to"]: route["metrics"] for route in self.job["routes"].get(node, ())}
         peers: dict[str, Mapping[str, int]] = {}
-        for number, address, key in self._peers(node):
-            wanted = routes[address]
-            if peers.setdefault(lab.address(nodes[number]), wanted) != wanted:
+        for peer, use, key in self._peers(part.node):
+            place = self._places[peer]
+            also = {(each["tcp"], each["server"]): each["address"] for each in place["also"]}
+            wanted = routes[also.get(use, place["address"])]
+            if peers.setdefault(lab.address(peer), wanted) != wanted:
                 raise MachineError(
-                    f"{key}: connections from {part.node} to {nodes[number]} differ in route "
+                    f"{key}: connections from {part.node} to {peer} differ in route "
                     "settings (ECN, initial window, minimum timeout); hint: use a node for each"
                 )
         return peers
 
-    def _peers(self, node: str) -> Sequence[tuple[int, str, str]]:
-        """The peers of a node's connections: node number, address in the design, key."""
-        found = []
-        for group in self.job["bulk"]:
-            for flow in group["flows"]:
-                key = f"traffic.{self.flows[flow['flow']]['group']}.tcp"
-                for here, there in (("opener", "acceptor"), ("acceptor", "opener")):
-                    if flow[here] == node:
-                        found.append((int(flow[there]), flow[f"{there}_address"], key))
-        for group in self.job["dns"]:
-            server = next(
-                each
-                for each in self.job["dns_servers"]
-                if group["udp" if group["tcp"] is None else "tcp"]["server_address"]
-                in each["addresses"]
-            )
-            for transport in ("udp", "tcp"):
-                if group[transport] is not None and group["client"] == node:
-                    address = group[transport]["server_address"]
-                    key = f"dns.{group['group']}.transport"
-                    found.append((int(server["namespace"]), address, key))
-        return found
+    def _peers(self, node: str) -> Iterator[tuple[str, tuple[int | None, int | None], str]]:
+        """The peers of a node's connections: the node, the use of the socket, the key."""
+        for name, told in self._told("bulk").items():
+            for connection in told["connections"]:
+                ends = self._ends(connection)
+                for here, there in (ends, ends[::-1]):
+                    if here == node:
+                        yield there, (connection["tcp"], None), f"traffic.{name}.tcp"
+        for name, told in self._told("dns-client").items():
+            client, server = self._ends(told)
+            if client == node:
+                uses = [None] if told["udp"] is not None else []
+                uses += [] if told["tcp"] is None else [told["tcp"]["tcp"]]
+                for tcp in uses:
+                    yield server, (tcp, told["server"]), f"dns.{name}.transport"
 
-    def _placed(self, lab: Lab) -> dict[str, Any]:
-        """The job with the machines' addresses instead of those of the namespaces."""
-        nodes: Sequence[str] = self.plan["nodes"]
+    def _told(self, wanted: str) -> dict[str, Any]:
+        """The settings of the plan's applications of a kind, by name."""
+        return {
+            application["name"]: told
+            for application in self.plan["applications"]
+            for kind, told in application["kind"].items()
+            if kind == wanted
+        }
 
-        def at(number: str) -> str:
-            return lab.address(nodes[int(number)])
+    def _ends(self, told: Mapping[str, Any]) -> tuple[str, str]:
+        """The nodes between which an application's path leads."""
+        path, nodes = self.plan["paths"][told["there"]], self.plan["nodes"]
+        return nodes[path["from"]], nodes[path["to"]]
 
-        told: dict[str, Any] = json.loads(json.dumps(self.job))
-        ports: dict[str, int] = {}
-        for group in told["bulk"]:
-            for flow in group["flows"]:
-                # A node has one address here, not one for each flavour.
-                port = ports.get(flow["opener"], _FIRST_PORT)
-                ports[flow["opener"]] = port + 1
-                flow["opener_address"], flow["opener_port"] = at(flow["opener"]), port
-                flow["acceptor_address"] = at(flow["acceptor"])
-        places: dict[str, str] = {}
-        for server in told["dns_servers"]:
-            places |= dict.fromkeys(server["addresses"], at(server["namespace"]))
-            server["addresses"] = [at(server["namespace"])]
-            # Whoever else asks gets nothing, so that the server amplifies no stranger's packets.
-            server["clients"] = sorted(set(lab.addresses.values()))
-        for group in told["dns"]:
-            for transport in ("udp", "tcp"):
-                if group[transport] is not None:
-                    ends = group[transport]
-                    ends["client_address"] = at(group["client"])
-                    ends["server_address"] = places[ends["server_address"]]
-        return told
-
-    def _check(self) -> None:
+    def _check_kinds(self) -> None:
         """Refuses unsupported keys by name.
 
         Raises:
@@ -242,9 +225,15 @@ class Parts:
         """
         for application in self.plan["applications"]:
             ((kind, told),) = application["kind"].items()
-            if kind not in _KINDS or (kind == "bulk" and told.get("bursts") is not None):
+            if kind not in _KINDS:
                 raise MachineError(
                     f"traffic.{application['name']}.kind: only bulk traffic and DNS run between "
+                    "machines yet"
+                )
+            tls = kind == "dns-client" and told["tcp"] and told["tcp"]["tls"]
+            if tls and (tls["https"] or tls["quic"]):
+                raise MachineError(
+                    f"dns.{application['name']}.transport: only UDP, TCP and TLS run between "
                     "machines yet"
                 )
         if self.scenario.measure is not None:
@@ -252,15 +241,25 @@ class Parts:
                 "measure: machines do not sample their connections at the window's ends; "
                 "hint: leave it out"
             )
-        held: dict[str, str] = {}
-        for server in self.job["dns_servers"]:
-            name, node = server["group"], server["namespace"]
-            if node in held:
+
+    def _check_servers(self) -> None:
+        """Refuses two servers on a machine.
+
+        Raises:
+            MachineError: The scenario has them, or no traffic at all.
+        """
+        held: dict[str, int] = {}
+        for told in self._told("dns-client").values():
+            _, node = self._ends(told)
+            if held.setdefault(node, told["server"]) != told["server"]:
+                name, other = (
+                    self.plan["applications"][number]["name"]
+                    for number in (told["server"], held[node])
+                )
                 raise MachineError(
                     f"dns.{name}.server: a machine has only one DNS server, that of "
-                    f"{held[node]}; hint: use another node"
+                    f"{other}; hint: use another node"
                 )
-            held[node] = name
         if not self.all:
             raise MachineError(f"{self.scenario.name}: no traffic; hint: add bulk traffic or DNS")
 

@@ -1,16 +1,16 @@
-"""The record of a part: a folder with `record.json` and the agent's files."""
+"""The record of a part: a folder with `record.json` and its tables."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from narrows.backends.kernel import live
 from narrows.errors import argument
 from narrows.foreign_text import parsed, regular_bytes
 from narrows.machines.clocks import Offset
@@ -19,10 +19,16 @@ from narrows.machines.parts import ROLES, Part
 from narrows.results.folder import refuse_others
 from narrows.unfinished import write_whole
 
-FORMAT = "narrows-record 1"
+FORMAT = "narrows-record 2"
 FILE = "record.json"
 
-_ROWS = re.compile(r"^(bulk|dns)-\d+\.json$")
+TABLES = "tables.json"
+"""The tables that narrows-live has written."""
+
+SAMPLES = "samples.json"
+"""A monitor's samples."""
+
+_KEPT = ("flows", "queries", "attempts")
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "run": str,
     "role": str,
@@ -124,7 +130,7 @@ class Record:
         if document["role"] not in ROLES:
             raise MachineError(f"{folder / FILE}: role: {document['role']!r} is not known")
         names = list(document["files"])
-        if any(not _ROWS.match(name) and name != "samples.json" for name in names):
+        if not {TABLES, SAMPLES}.issuperset(names):
             raise MachineError(f"{folder / FILE}: files: damaged; hint: run again")
         try:
             before, after = (document["clock"][when] for when in ("before", "after"))
@@ -140,14 +146,26 @@ class Record:
 
 
 def gathered(place: Path) -> dict[str, Any]:
-    """The files that the agent left in its workspace.
+    """The tables that narrows-live left in its workspace.
 
     Raises:
-        OSError: A file cannot be read.
-        ValueError: A file is not JSON.
+        OSError: The file cannot be read.
+        ValueError: It is damaged.
     """
-    found = sorted(path for path in place.iterdir() if _ROWS.match(path.name))
-    return {path.name: json.loads(path.read_text()) for path in found}
+    found = live.tables(place)
+    return {
+        TABLES: {
+            name: {key: _plain(values) for key, values in found[name].items()}
+            for name in _KEPT
+            if name in found and len(next(iter(found[name].values())))
+        }
+    }
+
+
+def _plain(values: Any) -> list[Any]:
+    """A column for JSON, which has no NaN."""
+    listed = values.tolist() if hasattr(values, "tolist") else values
+    return [None if value != value else value for value in listed]
 
 
 def check_target(folder: Path) -> None:

@@ -14,7 +14,7 @@ from narrows.errors import argument
 from narrows.machines.errors import MachineError
 from narrows.machines.lab import Lab
 from narrows.machines.parts import Part, Parts
-from narrows.machines.record import Record, check_target
+from narrows.machines.record import SAMPLES, Record, check_target
 from narrows.machines.secret import checked
 from narrows.machines.session import Session, Told
 from narrows.machines.working import WAIT_S
@@ -137,7 +137,7 @@ def _record(
         late_s=max(0.0, shift),
         clock=session.clock(),
         host={**host_facts(), "queues": {link: watching.queues[q] for link, q in links.items()}},
-        files={"samples.json": {"queues": queues, "links": wires, "missed": watching.missed}},
+        files={SAMPLES: {"queues": queues, "links": wires, "missed": watching.missed}},
     )
     record.save(out)
     return record

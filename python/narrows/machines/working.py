@@ -1,25 +1,25 @@
-"""Runs a part's programs on this machine: the kernel backend's agent, without its own network."""
+"""Plays a part on this machine: the kernel backend's agent and narrows-live, without a network."""
 
 from __future__ import annotations
 
+import re
 import socket
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from narrows.backends import BackendError
 from narrows.backends.interrupts import held
+from narrows.backends.kernel import live
 from narrows.backends.kernel.available import Kernel
 from narrows.backends.kernel.guest import conduct
-from narrows.backends.kernel.software import complete
 from narrows.backends.kernel.workspace import workspace
 from narrows.backends.sim import host_facts
 from narrows.machines import tcp
 from narrows.machines.control import listening
 from narrows.machines.errors import MachineError
 from narrows.machines.lab import Lab
-from narrows.machines.parts import Part, Parts
+from narrows.machines.parts import Given, Part, Parts
 from narrows.machines.record import Record, check_target, gathered
 from narrows.machines.secret import checked
 from narrows.machines.session import Session, Told
@@ -59,16 +59,16 @@ def work(
         MachineError: A port is in use, nobody listens, or the conductor refuses this part.
     """
     secret = checked(secret, "`secret`")
-    job = parts.of(part, lab)
+    given = parts.of(part, lab)
     check_target(out)
-    _try_ports(job)
+    _try(given)
     with (
         Session(parts, part, lab, secret, wait_s=wait_s, told=told) as session,
         tcp.held(setting, parts.settings(part), parts.metrics(part, lab)) as differs,
     ):
         begins = session.start()
         started = datetime.now(UTC)
-        done = _conduct({**job, "origin_s": begins}, session)
+        done = _conduct(parts, given, begins, session)
         stopped = session.stopped() or done["stopped"]
         if stopped == "dns-done":
             session.tell("done")
@@ -94,18 +94,23 @@ def work(
     return record
 
 
-def _conduct(job: Mapping[str, Any], session: Session) -> dict[str, Any]:
+def _conduct(parts: Parts, given: Given, begins: float, session: Session) -> dict[str, Any]:
+    # There are no namespaces, devices, queues or other parts of the network.
+    nothing = {key: type(value)() for key, value in parts.job.items()}
     with held() as interrupts, workspace() as place:
-        try:
-            complete(job["dns_servers"])
-        except BackendError as error:
-            raise MachineError(str(error)) from None
 
         def looking(_share: float) -> None:
             if session.stopped() is not None:
                 (place.folder / "stop").touch()
 
         try:
+            job = {
+                **nothing,
+                "duration_s": parts.job["duration_s"],
+                "origin_s": begins,
+                "samples": {"queues": None, "links": None},
+                "live": live.give(*given, place.folder),
+            }
             done = conduct(_HERE, job, place, progress=looking, interrupts=interrupts)
             late = max(0.0, float((place.folder / "ready").read_text()))
             return {**done, "late_s": late, "files": gathered(place.folder)}
@@ -115,24 +120,18 @@ def _conduct(job: Mapping[str, Any], session: Session) -> dict[str, Any]:
             raise MachineError(f"the agent's results cannot be read ({error})") from None
 
 
-def _try_ports(job: Mapping[str, Any]) -> None:
-    """Checks that the ports at which the agent will listen are free.
+def _try(given: Given) -> None:
+    """Checks that narrows-live can play a part here, before the other machines wait for it.
 
     Raises:
-        MachineError: A port is not free.
+        MachineError: It refuses the plan, or an address or a port is not free.
     """
-    wanted = {
-        (flow["acceptor_address"], group["port"], socket.SOCK_STREAM)
-        for group in job["bulk"]
-        for flow in group["flows"]
-        if flow["acceptor"] is not None
-    }
-    for server in job["dns_servers"]:
-        for address in server["addresses"]:
-            wanted.add((address, server["port"], socket.SOCK_DGRAM))
-            if server["tcp"] is not None:
-                wanted.add((address, server["port"], socket.SOCK_STREAM))
-                if server["tcp"]["tls"] is not None:
-                    wanted.add((address, server["tcp"]["tls"]["port"], socket.SOCK_STREAM))
-    for address, port, kind in sorted(wanted):
-        listening(address, port, kind=kind).close()
+    try:
+        live.check(*given)
+    except BackendError as error:
+        found = re.match(r"([0-9.]+):(\d+): ", str(error))
+        if found is not None:
+            for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
+                # It says what helps.
+                listening(found[1], int(found[2]), kind=kind).close()
+        raise MachineError(str(error)) from None

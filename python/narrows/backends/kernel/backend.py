@@ -107,7 +107,7 @@ def _design(
 ) -> Design:
     own = json.loads(_core.tcp_profile(profile))
     software = named(scenario)
-    return Design(plan, own, prefix=prefix, stall_s=stall_s, software=software, live=True)
+    return Design(plan, own, prefix=prefix, stall_s=stall_s, software=software)
 
 
 def _run(
@@ -129,12 +129,12 @@ def _run(
         design = _design(scenario, plan, place.prefix, kernel.stall_s, kernel.profile)
         job = {**design.job(), "lead_s": 0.1 if kernel.virtual else 3.0}
         complete(job["dns_servers"])
-        job["live"] = live.give(design.plan, design.places(), place.folder, design.real())
+        job["live"] = live.give(design.plan, design.places(), (), place.folder, design.real())
         done = conduct(
             kernel, job, place, core=cores[number], progress=progress, interrupts=interrupts
         )
         try:
-            tables = read_tables(place.folder, plan, job, design.flows)
+            tables = read_tables(place.folder, plan, job)
             missed = gaps(place.folder, job)
             servers = logs(place.folder, job["dns_servers"])
             captured = captures(place.folder, job)

@@ -172,13 +172,7 @@ def _modules(kernel: Kernel) -> list[str]:
 
 
 def _memory_mb(job: Mapping[str, Any]) -> int:
-    if job.get("live") is not None:
-        return _LIVE_MB + len(job["namespaces"])
-    connections: int = sum(len(group["flows"]) for group in job["bulk"])
-    workers: int = sum(group["workers"] for group in job["dns"])
-    processes = len(job["bulk"]) + 2 * len(job["dns"]) + 3
-    processes += 1 + len(job["captures"]) // 4 if job["captures"] else 0
-    return 256 + connections + workers // 4 + 24 * processes + len(job["namespaces"])
+    return _LIVE_MB + len(job["namespaces"])
 
 
 def _wait(

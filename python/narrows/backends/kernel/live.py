@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -86,14 +87,16 @@ def program() -> Path:
 def give(
     plan: Mapping[str, Any],
     places: Mapping[str, Any],
+    arguments: Sequence[str],
     folder: Path,
     real: Mapping[str, Any] = NO_REAL,
-) -> dict[str, str]:
+) -> dict[str, Any]:
     """Writes what the program gets into a folder; returns the agent's part of the job.
 
     Args:
         plan: The simulator's input.
         places: The namespace and the addresses of each node.
+        arguments: Further arguments.
         folder: The run's folder.
         real: The real servers, and the queries of their clients.
 
@@ -106,7 +109,33 @@ def give(
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise BackendError(error.filename or folder, what, ROOM_HINT) from None
-    return {"program": str(program()), "plan": _PLAN, "places": _PLACES, "real": _REAL}
+    files = {"plan": _PLAN, "places": _PLACES, "real": _REAL}
+    return {"program": str(program()), **files, "arguments": arguments}
+
+
+def check(plan: Mapping[str, Any], places: Mapping[str, Any], arguments: Sequence[str]) -> None:
+    """Checks that the program can play a part here: that its addresses and ports are free.
+
+    Args:
+        plan: The simulator's input.
+        places: The addresses of each node.
+        arguments: Which part it plays.
+
+    Raises:
+        BackendError: It is missing, refuses the plan, or cannot make a socket.
+    """
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            told = give(plan, places, arguments, Path(folder))
+            words = [told["program"], _PLAN, "--places", _PLACES, "--prepared", *arguments]
+            words += ["--check"]
+            done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
+    except OSError as error:
+        what = (error.strerror or str(error)).lower()
+        raise BackendError(error.filename or "", what, ROOM_HINT) from None
+    refused = json.loads(done.stdout) if done.returncode == 0 else [done.stderr.strip()]
+    if refused:
+        raise BackendError("", refused[0].removeprefix("error: "))
 
 
 def tables(folder: Path) -> dict[str, dict[str, Any]]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel.certificates import pem
-from narrows.backends.kernel.inside.agent.dns_messages import asked_name, query
+from narrows.backends.kernel.dns_messages import asked_name, query
 from narrows.scenario.amounts import SECOND
 from narrows.testbed.needs import BedError
 from narrows.testbed.software import SOFTWARE, Setup
@@ -163,17 +163,13 @@ def longest_name(reply: int) -> int:
 
 
 def complete(servers: Sequence[dict[str, Any]]) -> None:
-    """Gives all servers their certificates, and real servers their files and commands.
+    """Gives real servers their certificates, files and commands.
 
     Raises:
         BackendError: A program is not installed.
     """
     for server in servers:
-        tls = None if server["tcp"] is None else server["tcp"]["tls"]
-        if tls is not None:
-            tls["pem"] = pem(tls["key"], tls["certificate_bytes"])
-        if server["software"] is None:
-            continue
+        tls = server["tls"] and pem(server["tls"]["key"], server["tls"]["certificate_bytes"])
         software = SOFTWARE[server["software"]["name"]]
         try:
             software.need()
@@ -194,7 +190,7 @@ def complete(servers: Sequence[dict[str, Any]]) -> None:
             "files": {
                 "config": software.configure(setup),
                 "zone": zone(server["exchanges"]),
-                **({} if tls is None else {"pem": tls["pem"]}),
+                **({} if tls is None else {"pem": tls}),
             },
         }
 
@@ -205,7 +201,6 @@ def logs(folder: Path, servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[s
     Raises:
         OSError: A log is missing.
     """
-    programs = [server for server in servers if server["software"] is not None]
     return {
         server["group"]: {
             "version": server["software"]["version"],
@@ -214,7 +209,7 @@ def logs(folder: Path, servers: Sequence[Mapping[str, Any]]) -> dict[str, dict[s
             .read_text(errors="replace")
             .splitlines()[:MOST_LINES],
         }
-        for number, server in enumerate(programs)
+        for number, server in enumerate(servers)
     }
 
 

@@ -31,20 +31,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.backends.backend import Refusal
-from narrows.backends.kernel.design.bulk import BulkDesign
-from narrows.backends.kernel.design.dns import DnsDesign
 from narrows.backends.kernel.design.hosts import Hosts
 from narrows.backends.kernel.design.network import PS, Network, Plan
-from narrows.backends.kernel.live import NO_REAL, refusals
+from narrows.backends.kernel.inside.agent import NAMESPACES
+from narrows.backends.kernel.live import refusals
 from narrows.backends.kernel.software import Chosen
 
 __all__ = ["Design"]
-
-
-_ONLY_LIVE = "it is not possible beside a real server that speaks TLS"
-
-NAMESPACES = "/run/netns"
-"""The folder of the namespaces."""
 
 
 class Design:
@@ -58,7 +51,6 @@ class Design:
         prefix: str,
         stall_s: float,
         software: Mapping[str, Chosen] | None = None,
-        live: bool = False,
     ) -> None:
         """Designs everything.
 
@@ -68,22 +60,15 @@ class Design:
             prefix: The prefix of the namespaces' names.
             stall_s: Seconds for which the machine may stall; token buckets are larger by this time.
             software: The real DNS servers, by the names of their groups.
-            live: Whether narrows-live plays the applications.
         """
         # Use plain numbers, because a scenario's quantities print with their units.
         plan = json.loads(json.dumps(plan))
         self._plan = plan
         self._network = Network(plan, profile, prefix=prefix, stall_s=stall_s)
-        self._bulk = BulkDesign(self._network)
-        self._dns = DnsDesign(self._network, software or {})
-        self._hosts = Hosts(self._network, software or {}) if live else None
-        for number, application in enumerate(plan["applications"]):
-            if self._hosts is not None:
-                self._hosts.add(number)
-            else:
-                self._application(application)
-        if live:
-            self._refuse_encryption()
+        self._hosts = Hosts(self._network, software or {})
+        for number in range(len(plan["applications"])):
+            self._hosts.add(number)
+        self._refuse_encryption()
 
     @property
     def refusals(self) -> Sequence[Refusal]:
@@ -101,16 +86,13 @@ class Design:
         return {
             "seed": self._plan["seed"],
             "duration_s": self._plan["end"] / PS,
-            "end_when_done": self._plan["end_when_done"],
             **self._network.job(),
-            "bulk": self._bulk.jobs,
-            "dns": self._dns.jobs,
-            "dns_servers": self._dns.servers if self._hosts is None else self._hosts.programs.jobs,
+            "dns_servers": self._hosts.programs.jobs,
         }
 
     def places(self) -> dict[str, Any]:
-        """The places of the nodes, for narrows-live; empty if the agent plays the applications."""
-        return {} if self._hosts is None else self._hosts.places(NAMESPACES)
+        """The places of the nodes, for narrows-live."""
+        return self._hosts.places(NAMESPACES)
 
     @property
     def plan(self) -> Plan:
@@ -119,15 +101,8 @@ class Design:
 
     def real(self) -> dict[str, Any]:
         """The real servers that narrows-live asks, and the queries of their clients."""
-        if self._hosts is None:
-            return dict(NO_REAL)
         programs = self._hosts.programs
         return {"servers": programs.numbers, "queries": programs.queries}
-
-    @property
-    def flows(self) -> Sequence[Mapping[str, Any]]:
-        """Name, group and ends of each connection, in the order of the table `flows`."""
-        return self._bulk.rows
 
     def _refuse_encryption(self) -> None:
         asks = {
@@ -138,13 +113,3 @@ class Design:
         for name, why in refusals(self._plan, self.real()):
             key = f"dns.{name}.transport" if name in asks else f"traffic.{name}.tls"
             self._network.refuse(key, why)
-
-    def _application(self, application: Plan) -> None:
-        ((kind, told),) = application["kind"].items()
-        name = application["name"]
-        if kind == "bulk":
-            self._bulk.add(name, told)
-        elif kind == "dns-client":
-            self._dns.add(name, told)
-        elif kind != "dns-server":
-            self._network.refuse(f"traffic.{name}.kind", _ONLY_LIVE)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from narrows.backends.kernel.design.network import Network, Plan
-from narrows.backends.kernel.inside.agent.dns_messages import name_bytes
+from narrows.backends.kernel.dns_messages import name_bytes
 from narrows.backends.kernel.software import longest_name
 from narrows.scenario.dns_messages import BELOW_DNS
 
@@ -26,32 +26,25 @@ MOST = 10_000
 """The most exchanges that a group may have."""
 
 _SHORTEST, _LONGEST = 12, 65_535
-_LONGEST_NAME = 255
-_RECORD = 11
-_QUESTION_ALONE = 16
-"""Bytes of header and question, without the name."""
 _MARKS = "0123456789abcdefghijklmopqrstuvwxyz"
 """The characters of marks. Names are padded with `n`, which is not among them."""
 
 
 class Exchanges:
-    """The exchanges of a group of DNS clients."""
+    """The exchanges of a group of DNS clients with a real server."""
 
-    def __init__(self, sizes: Plan, payload: int, seed: str, *, is_real: bool = False) -> None:
+    def __init__(self, sizes: Plan, payload: int, seed: str) -> None:
         """Reads the plan's form.
 
         Args:
             sizes: The sizes of the client in the plan.
             payload: The longest reply that the client accepts over UDP, in bytes.
             seed: The seed of drawn lengths.
-            is_real: Whether a real server answers; its replies hold the requested record.
 
         Raises:
             ValueError: There are too many exchanges.
         """
-        self.in_turn = False
         self._payload = payload
-        self._is_real = is_real
         if "chosen" in sizes:
             found = [dict(choice) for choice in sizes["chosen"]]
         else:
@@ -67,30 +60,25 @@ class Exchanges:
                 yield "reply", row["reply"]
 
     def _row(self, each: Plan) -> Told:
-        over_udp = each.get("over_udp")
-        replies = [each["reply"], *([over_udp["bytes"]] if over_udp else [])]
         return {
             "query": each["query"],
             "reply": each["reply"],
-            "over_udp": over_udp,
-            "weight": each.get("weight", 1.0),
+            "over_udp": each.get("over_udp"),
             "payload": self._payload,
             "mark": "",
-            "longest_name": self._longest_name(each["query"], replies),
+            "longest_name": self._longest_name(each["query"], each["reply"]),
         }
 
-    def _longest_name(self, query: int, replies: Sequence[int]) -> int:
-        if not self._is_real:
-            return _longest_name(query, replies, self._payload)
-        most = longest_name(min(replies))
+    def _longest_name(self, query: int, reply: int) -> int:
+        """The longest name with which query and reply can have these lengths; 0 if none can."""
+        most = longest_name(reply)
         return most if most > 0 and name_bytes(query, self._payload, most) is not None else 0
 
     def _drawn(self, told: Plan, numbers: random.Random) -> list[Told]:
         forms = [told["query"], told["reply"]]
         listed = [form.get("list") for form in forms]
         drawn = any(not ("constant" in form or "list" in form) for form in forms)
-        self.in_turn = any(each is not None for each in listed)
-        count = math.lcm(*(len(each) for each in listed if each is not None)) if self.in_turn else 1
+        count = math.lcm(*(len(each) for each in listed if each is not None))
         if drawn:
             count *= -(-DRAWN // count)
         if count > MOST:
@@ -104,14 +92,12 @@ class Exchanges:
         query, reply = each["query"], each["reply"]
         while name_bytes(query, self._payload) is None:
             query += 1
-        while not self._longest_name(query, [reply]):
+        while not self._longest_name(query, reply):
             reply += 1
         return {"query": query, "reply": reply}
 
 
-def exchanges_of(
-    network: Network, name: str, told: Plan, payload: int, *, is_real: bool
-) -> Exchanges | None:
+def exchanges_of(network: Network, name: str, told: Plan, payload: int) -> Exchanges | None:
     """The exchanges of a group of clients; None if they were refused.
 
     Args:
@@ -119,17 +105,16 @@ def exchanges_of(
         name: The name of the group.
         told: The clients of the plan.
         payload: The longest reply that they accept over UDP, in bytes.
-        is_real: Whether a real server answers.
     """
     refuse, key = network.refuse, f"dns.{name}."
     fixed = all("constant" in form for form in told["sizes"].get("drawn", {"": ""}).values())
     try:
         seed = f"{network.plan['seed']} {name}"
-        found = Exchanges(told["sizes"], payload, seed, is_real=is_real)
+        found = Exchanges(told["sizes"], payload, seed)
     except ValueError as error:
         refuse(f"{key}messages", str(error))
         return None
-    if is_real and any(row["over_udp"] is not None for row in found.rows):
+    if any(row["over_udp"] is not None for row in found.rows):
         why = "a real server itself decides what it leaves out over UDP"
         refuse(f"{key}messages", why, "give lengths")
         return None
@@ -184,22 +169,6 @@ def _mark(turn: int) -> str:
         turn, digit = divmod(turn - 1, len(_MARKS))
         text = _MARKS[digit] + text
     return text
-
-
-def _longest_name(query: int, replies: Sequence[int], payload: int) -> int:
-    """The longest name with which a query and its replies can have these lengths; 0 if none can.
-
-    A reply is the query with the reply bit set, or only the question. Either may carry a record.
-    """
-    least = min(replies) - _QUESTION_ALONE
-    for most in (_LONGEST_NAME, least - _RECORD, least):
-        found = name_bytes(query, payload, most) if most > 0 else None
-        if found is None:
-            continue
-        question = _QUESTION_ALONE + found
-        if all(each in (query, question) or each >= question + _RECORD for each in replies):
-            return most
-    return 0
 
 
 def _lengths(form: Plan, count: int, numbers: random.Random) -> Iterable[int]:

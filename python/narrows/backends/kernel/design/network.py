@@ -65,8 +65,6 @@ class Network:
         self.plan = plan
         self.nodes: Sequence[str] = plan["nodes"]
         self.spaces = [f"{prefix}{number}" for number in range(len(self.nodes))]
-        self.goodput_s = None if plan["goodput_interval"] is None else plan["goodput_interval"] / PS
-        """Seconds between samples of the goodput of TCP groups; None for no samples."""
         self._stall_s = stall_s
         self._wires = f"{prefix}{WIRES}"
         self._pairs: list[dict[str, Any]] = []
@@ -250,24 +248,6 @@ class Network:
                 self.refuse(key, "Linux routes by destination, and another group goes elsewhere")
             elif is_first:
                 self._routes[name, target] = route
-
-    def stream(self, told: Plan, way: Plan, key: str) -> dict[str, Any]:
-        """The ends and times of datagrams along a path of the plan; adds routes for them.
-
-        Args:
-            told: The plan's stream: when it starts and stops.
-            way: The path.
-            key: The key in the scenario that chooses the path.
-        """
-        self.route(way, 0, key)
-        return {
-            "sender": self.spaces[way["from"]],
-            "sender_address": self.address(way["from"], 0),
-            "receiver": self.spaces[way["to"]],
-            "receiver_address": self.address(way["to"], 0),
-            "start_s": told["start"] / PS,
-            "stop_s": None if told["stop"] is None else told["stop"] / PS,
-        }
 
     def _addresses_of_link(self, number: int) -> str:
         """The address at the far end of a directed link."""

@@ -7,14 +7,14 @@ from typing import Any
 
 from narrows.backends.kernel.design.exchanges import Exchanges, Names, exchanges_of
 from narrows.backends.kernel.design.network import Network, Plan
-from narrows.backends.kernel.inside.agent.dns_messages import padded, padded_length, query
+from narrows.backends.kernel.dns_messages import padded, padded_length, query
 from narrows.backends.kernel.software import Chosen, settings
 from narrows.scenario.dns_tls import SIGNATURES
 
-__all__ = ["PORT", "TAKES_ALL", "Programs", "program"]
+__all__ = ["Programs"]
 
-PORT = 53
-TAKES_ALL = 65_507
+_PORT = 53
+_TAKES_ALL = 65_507
 """The longest reply that fits a datagram."""
 
 _MOST_CERTIFICATES = 100_000
@@ -68,12 +68,12 @@ class Programs:
         self._names[number] = Names()
         self._servers[number] = {
             "group": name,
-            "software": program(self._network, f"dns.{name}.answers.", self._software[name]),
+            "software": _program(self._network, f"dns.{name}.answers.", self._software[name]),
             "namespace": self._network.spaces[node],
             "addresses": [],
-            "port": PORT,
+            "port": _PORT,
             "exchanges": [],
-            "tcp": tls and {"tls": tls},
+            "tls": tls,
         }
 
     def answer_at(self, number: int, address: str) -> None:
@@ -87,8 +87,8 @@ class Programs:
         Lengths that follow a distribution become a list in the plan, because the server has to know
         them.
         """
-        payload = TAKES_ALL if told["udp"] is None else told["udp"]["payload"]
-        found = exchanges_of(self._network, name, told, payload, is_real=True)
+        payload = _TAKES_ALL if told["udp"] is None else told["udp"]["payload"]
+        found = exchanges_of(self._network, name, told, payload)
         if found is None:
             return
         forms = told["sizes"].get("drawn", {}).values()
@@ -107,7 +107,7 @@ class Programs:
         lengths = told["of"]["queries"]
         sizes = {"drawn": {part: {"constant": lengths[part]} for part in ("query", "reply")}}
         key = f"traffic.{name}."
-        found = Exchanges(sizes, lengths["payload"], key, is_real=True)
+        found = Exchanges(sizes, lengths["payload"], key)
         for what, length in found.impossible():
             self._network.refuse(f"{key}{what}", f"no DNS {what} has {length} B")
             return
@@ -145,7 +145,7 @@ class Programs:
         return {"key": keys[handshake["signature"]], "certificate_bytes": certificate}
 
 
-def program(network: Network, key: str, chosen: Chosen) -> dict[str, Any]:
+def _program(network: Network, key: str, chosen: Chosen) -> dict[str, Any]:
     """A real server's program and settings.
 
     Args:

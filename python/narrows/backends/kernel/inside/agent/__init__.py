@@ -4,3 +4,6 @@ It runs as the first process of a guest, or on the host. It uses only Python's s
 because each guest starts Python anew and other imports would cost seconds. `main` reads the job, a
 JSON document from `narrows.backends.kernel.design`, and writes columns as JSON.
 """
+
+NAMESPACES = "/run/netns"
+"""The folder of the namespaces."""

@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Any
 
 from . import system
-from .loop import READ, Loop
-from .stamps import ROOM, stamp, wants_stamps
+from .loop import Loop
 
 _ALL = 3
 _PACKET_STATISTICS = 6
 _SOL_PACKET = 263
 _SO_ATTACH_FILTER = 26
 _SO_RCVBUFFORCE = 33
+_SO_TIMESTAMPNS = 35
+_ROOM_FOR_STAMP = 64
 _ROOM_BYTES = 4 << 20
 _LONGEST = 65_535
 # linux/filter.h: the packet's type (SKF_AD_PKTTYPE). Whole outgoing packets pass, others do not.
@@ -69,32 +70,46 @@ class Captures:
                 found.setblocking(False)
                 if not each["both_ways"]:
                     _only_outgoing(found)
-                wants_stamps(found)
+                found.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
                 found.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _ROOM_BYTES)
                 found.bind((each["device"], _ALL))
             self._sockets.append(found)
-            loop.watch(found, READ, partial(self._receive, len(self._sockets) - 1))
+            loop.watch(found, partial(self._receive, len(self._sockets) - 1))
 
     def end(self) -> dict[str, Any]:
         """Writes the rest, and reports how many packets the sockets had no room for."""
         missed = 0
         for number, found in enumerate(self._sockets):
-            self._receive(number, READ)
+            self._receive(number)
             told = found.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
             missed += struct.unpack("II", told)[1]
             self._files[number].close()
         return {"missed": missed}
 
-    def _receive(self, number: int, _events: int) -> None:
+    def _receive(self, number: int) -> None:
         found, file, snaplen = self._sockets[number], self._files[number], self._snaplens[number]
         while True:
             try:
-                data, ancillary, _, sender = found.recvmsg(_LONGEST, ROOM)
+                data, ancillary, _, sender = found.recvmsg(_LONGEST, _ROOM_FOR_STAMP)
             except OSError:
                 return
-            when = stamp(ancillary, self._origin)
+            when = _stamp(ancillary, self._origin)
             flags = _OUTBOUND if sender[2] == _PACKET_OUTGOING else _INBOUND
             file.write(_packet(data, 0.0 if when is None else when, flags, snaplen))
+
+
+def _stamp(ancillary: list[tuple[int, int, bytes]], origin: float) -> float | None:
+    """When the kernel took a packet, on the run's clock (`SO_TIMESTAMPNS`, socket(7)).
+
+    Args:
+        ancillary: The ancillary data from `recvmsg`.
+        origin: CLOCK_REALTIME at the run's start; the kernel stamps packets with this clock.
+    """
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= 16:
+            seconds, nanoseconds = struct.unpack_from("qq", data)
+            return float((seconds - origin) + nanoseconds * 1e-9)
+    return None
 
 
 def _only_outgoing(found: socket.socket) -> None:

@@ -37,6 +37,7 @@ class Live:
         self._folder = folder
         words = [told["program"], told["plan"], "--places", told["places"], "--prepared"]
         words += ["--real", told["real"], "--start", repr(origin_s), "--out", TABLES]
+        words += told["arguments"]
         try:
             with (folder / "live.log").open("wb") as log:
                 self._process = subprocess.Popen(

@@ -12,10 +12,6 @@ from collections.abc import Callable
 
 from . import system
 
-READ, WRITE = select.EPOLLIN, select.EPOLLOUT
-
-_BROKEN = select.EPOLLERR | select.EPOLLHUP
-
 
 class Loop:
     """Calls back when sockets are ready and when timers are due.
@@ -27,13 +23,13 @@ class Loop:
     def __init__(self, origin: float) -> None:
         self.origin = origin
         self._poll = select.epoll()
-        self._ready: dict[int, Callable[[int], None]] = {}
+        self._ready: dict[int, Callable[[], None]] = {}
         self._times: list[tuple[float, int, Callable[[], None]]] = []
         self._number = 0
         self._running = True
         self._timer = system.timer()
         self._armed: float | None = None
-        self._poll.register(self._timer, READ)
+        self._poll.register(self._timer, select.EPOLLIN)
 
     def now(self) -> float:
         """The run's time, in seconds."""
@@ -44,25 +40,14 @@ class Loop:
         self._number += 1
         heapq.heappush(self._times, (when, self._number, call))
 
-    def watch(self, found: socket.socket, events: int, call: Callable[[int], None]) -> None:
-        """Calls with the events that a socket is ready for; replaces an earlier `watch`."""
-        number = found.fileno()
-        if number in self._ready:
-            self._poll.modify(number, events)
-        else:
-            self._poll.register(number, events)
-        self._ready[number] = call
+    def watch(self, found: socket.socket, call: Callable[[], None]) -> None:
+        """Calls when a socket has something to read."""
+        self.on_readable(found.fileno(), call)
 
     def on_readable(self, number: int, call: Callable[[], None]) -> None:
         """Calls when a file descriptor has data to read or its other end is closed."""
-        self._poll.register(number, READ)
-        self._ready[number] = lambda _events: call()
-
-    def forget(self, found: socket.socket) -> None:
-        """Stops watching a socket."""
-        number = found.fileno()
-        if self._ready.pop(number, None) is not None:
-            self._poll.unregister(number)
+        self._poll.register(number, select.EPOLLIN)
+        self._ready[number] = call
 
     def stop(self) -> None:
         """Returns from `run` after this turn."""
@@ -82,12 +67,10 @@ class Loop:
                 ready = self._poll.poll()
             except InterruptedError:
                 continue
-            for number, events in ready:
+            for number, _events in ready:
                 if number == self._timer:
                     self._armed = None
                     with contextlib.suppress(BlockingIOError):
                         os.read(number, 8)
                     continue
-                call = self._ready.get(number)
-                if call is not None:
-                    call(WRITE | READ if events & _BROKEN else events)
+                self._ready[number]()

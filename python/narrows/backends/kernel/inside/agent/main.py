@@ -6,9 +6,9 @@ The workspace holds `job.json`. Into it, the agent writes `progress` (seconds of
 then), one file of columns for each process, and at the end `done.json`, or `failed.txt` with one
 line. If a file `stop` appears there, the run ends early.
 
-If the job has a part `live`, narrows-live plays all applications. Otherwise the agent forks one
-process for each group. The samples have processes of their own. A process can hold sockets from
-several namespaces, so the number of processes does not grow with the network.
+narrows-live plays all applications. Samples, captures and changes have processes of their own. A
+process can hold sockets from several namespaces, so the number of processes does not grow with the
+network.
 """
 
 from __future__ import annotations
@@ -26,11 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from . import network, system
-from .bulk import Bulk
 from .captures import Captures
-from .dns import Workers
-from .dns_server import Server
-from .goodput import Goodput
 from .live import Live
 from .loop import Loop
 from .neighbours import Neighbours
@@ -115,30 +111,12 @@ class _Run:
         self._origin = job.get("origin_s", now + job.get("lead_s", 0.0))
         self._realtime = time.time() + self._origin - now
         self._stop, self._ending = os.pipe()
-        # Gets a byte for each group of workers that is done.
-        self._done, self._telling = os.pipe()
-        os.set_blocking(self._done, False)
-        self._working = len(job["dns"])
         self._children: dict[int, str] = {}
-        self._live: Live | None = None
 
     def conduct(self) -> tuple[str, float]:
         """Conducts the run to its end; returns why it ended, and when."""
-        seed = self._job["seed"]
+        live = Live(self._job["live"], self._folder, self._origin)
         try:
-            if self._job.get("live") is not None:
-                self._live = Live(self._job["live"], self._folder, self._origin)
-            for number, told in enumerate(self._job["dns_servers"]):
-                if told["software"] is not None:
-                    continue
-                name = f"server-{number}"
-                self._fork(name, self._server(told, f"{seed} {name}"))
-            for number, group in enumerate(self._job["dns"]):
-                name = f"dns-{number}"
-                self._fork(name, self._workers(group, f"{seed} {name}"))
-            for number, group in enumerate(self._job["bulk"]):
-                name = f"bulk-{number}"
-                self._fork(name, self._bulk(group, name))
             if self._job["namespaces"]:
                 self._fork("neighbours", self._neighbours)
             if self._job["changes"]:
@@ -149,36 +127,28 @@ class _Run:
                 if self._job["samples"][name] is not None:
                     self._fork(name, self._samples(self._job["samples"][name]))
             (self._folder / "ready").write_text(str(time.monotonic() - self._origin))
-            return self._wait()
+            return self._wait(live)
         finally:
-            if self._live is not None:
-                self._live.kill()
+            live.kill()
             os.close(self._ending)
             self._reap()
 
-    def _wait(self) -> tuple[str, float]:
+    def _wait(self, live: Live) -> tuple[str, float]:
         duration = self._job["duration_s"]
         told = -1
         while True:
             now = time.monotonic() - self._origin
-            ended = None if self._live is None else self._live.ended()
+            ended = live.ended()
             if ended is not None:
                 self._check()
                 return ended
-            if now >= duration and self._live is None:
-                self._check()
-                return "end", duration
             if (self._folder / "stop").exists():
-                if self._live is not None:
-                    return self._live.end()
-                return "interrupted", max(now, 0.0)
+                return live.end()
             if int(now) > told:
                 told = int(now)
                 (self._folder / "progress").write_text(str(told))
             self._look()
             self._check()
-            if self._job["end_when_done"] and not self._working and self._live is None:
-                return "dns-done", time.monotonic() - self._origin
             time.sleep(max(LOOK_S, min(TICK_S, duration - now)))
 
     def _look(self) -> None:
@@ -187,8 +157,6 @@ class _Run:
         Raises:
             NetworkError: One of them failed.
         """
-        with contextlib.suppress(BlockingIOError):
-            self._working -= len(os.read(self._done, self._working or 1))
         for pid, name in list(self._children.items()):
             done, status = os.waitpid(pid, os.WNOHANG)
             if done:
@@ -255,45 +223,6 @@ class _Run:
     def _captures(self, loop: Loop) -> Callable[[], Any]:
         return Captures(self._job["captures"], self._folder, loop, self._realtime).end
 
-    def _bulk(self, group: Mapping[str, Any], name: str) -> Callable[[Loop], Callable[[], Any]]:
-        def work(loop: Loop) -> Callable[[], Any]:
-            made = Bulk(group, loop)
-            made.listen()
-            made.start()
-            return self._beside(name, made.goodput, made.rows)
-
-        return work
-
-    def _beside(self, name: str, goodput: Goodput, rows: Callable[[], Any]) -> Callable[[], Any]:
-        """Returns the rows of a group's process, and writes its goodput to a separate file."""
-
-        def written() -> Any:
-            _write(self._folder / f"goodput-{name}.json", goodput.rows())
-            return rows()
-
-        return written
-
-    def _server(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
-        def work(loop: Loop) -> Callable[[], Any]:
-            Server(group, loop, seed, self._folder)
-            return lambda: []
-
-        return work
-
-    def _workers(self, group: Mapping[str, Any], seed: str) -> Callable[[Loop], Callable[[], Any]]:
-        def work(loop: Loop) -> Callable[[], Any]:
-            told = {**group, "realtime_origin": self._realtime}
-            made = Workers(told, loop, seed, lambda: _tell(self._telling))
-            made.start()
-
-            def rows() -> Any:
-                queries, attempts = made.rows()
-                return {"queries": columns(queries), "attempts": columns(attempts)}
-
-            return rows
-
-        return work
-
     def _samples(self, told: Mapping[str, Any]) -> Callable[[Loop], Callable[[], Any]]:
         def work(loop: Loop) -> Callable[[], Any]:
             made = Sampler(told, loop)
@@ -305,10 +234,6 @@ class _Run:
             }
 
         return work
-
-
-def _tell(pipe: int) -> None:
-    os.write(pipe, b".")
 
 
 def columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from . import system
-from .loop import READ, Loop
+from .loop import Loop
 from .rtnetlink import Netlink
 
 _RTMGRP_NEIGH = 4
@@ -34,9 +34,9 @@ class Neighbours:
             with system.inside(name):
                 found = Netlink(_RTMGRP_NEIGH)
             found.socket.setblocking(False)
-            loop.watch(found.socket, READ, partial(self._hear, name, found))
+            loop.watch(found.socket, partial(self._hear, name, found))
 
-    def _hear(self, namespace: str, found: Netlink, _events: int) -> None:
+    def _hear(self, namespace: str, found: Netlink) -> None:
         while True:
             try:
                 news = list(found.news_of_neighbours())

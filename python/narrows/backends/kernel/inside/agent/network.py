@@ -6,9 +6,10 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from . import dualpi2, system
+from . import NAMESPACES, dualpi2, system
 from .counters import Counters
 from .rtnetlink import Netlink
 
@@ -100,7 +101,7 @@ def _add_pairs(pairs: Sequence[Mapping[str, Any]]) -> None:
             for end in "ab":
                 name = pair[f"{end}_namespace"]
                 if name not in opened:
-                    opened[name] = os.open(system.NAMESPACES / name, os.O_RDONLY)
+                    opened[name] = os.open(Path(NAMESPACES, name), os.O_RDONLY)
             netlink.add_pair(
                 pair["a_device"],
                 opened[pair["a_namespace"]],

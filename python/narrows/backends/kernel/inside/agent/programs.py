@@ -29,9 +29,7 @@ class Programs:
     def __init__(self, job: Mapping[str, Any], folder: Path) -> None:
         """Each server has its own folder below `folder`, which keeps its log."""
         self._folder = folder
-        self._told: Sequence[Mapping[str, Any]] = [
-            told for told in job["dns_servers"] if told["software"] is not None
-        ]
+        self._told: Sequence[Mapping[str, Any]] = job["dns_servers"]
         self._running: list[subprocess.Popen[bytes]] = []
         self._logs: list[Path] = []
 

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 
-NAMESPACES = Path("/run/netns")
+from . import NAMESPACES
 
 _CLOCK_MONOTONIC = 1
 _CLONE_NEWNET = 0x40000000
@@ -80,8 +80,8 @@ def add_namespace(name: str) -> None:
     Raises:
         OSError: It cannot be made.
     """
-    NAMESPACES.mkdir(parents=True, exist_ok=True)
-    place = NAMESPACES / name
+    Path(NAMESPACES).mkdir(parents=True, exist_ok=True)
+    place = Path(NAMESPACES, name)
     os.close(os.open(place, os.O_CREAT | os.O_EXCL | os.O_RDONLY, 0o444))
     home = os.open("/proc/self/ns/net", os.O_RDONLY)
     try:
@@ -96,7 +96,7 @@ def add_namespace(name: str) -> None:
 
 def remove_namespace(name: str) -> None:
     """Removes a namespace; does nothing if it is missing or still in use."""
-    place = NAMESPACES / name
+    place = Path(NAMESPACES, name)
     _libc.umount2(os.fsencode(place), _MNT_DETACH)
     with contextlib.suppress(OSError):
         place.unlink()
@@ -113,7 +113,7 @@ def inside(name: str) -> Iterator[None]:
         return
     home = os.open("/proc/self/ns/net", os.O_RDONLY)
     try:
-        there = os.open(NAMESPACES / name, os.O_RDONLY)
+        there = os.open(Path(NAMESPACES, name), os.O_RDONLY)
         try:
             _checked(_libc.setns(there, _CLONE_NEWNET), name)
         finally:

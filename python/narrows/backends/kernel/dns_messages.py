@@ -1,4 +1,4 @@
-"""DNS messages of exact lengths (RFC 1035, section 4; RFC 6891; RFC 7830 for padding).
+"""Queries of exact lengths to real servers (RFC 1035, section 4; RFC 6891; RFC 7830 for padding).
 
 A query asks for a name that is unique to its exchange, so the name tells the server which reply to
 send. If queries of two exchanges have the same length, their names begin with different *marks*.
@@ -18,7 +18,6 @@ _OPTION = 4
 _PADDING = 12
 _LONGEST_NAME = 255
 _USUAL_NAME = 100
-_NULL_RECORD = 11
 _WITHOUT_EDNS = 512
 _MOST_OVER_UDP = 65_507
 
@@ -89,12 +88,6 @@ def padded(message: bytes, block: int) -> bytes:
     return begun + opt + struct.pack(">H", len(option)) + option
 
 
-def is_padded(message: bytes) -> bool:
-    """Whether a query has the padding option, as `query` and `padded` write it."""
-    at = _HEADER + len(asked_name(message)) + _QUESTION + _OPT
-    return message[at : at + 2] == struct.pack(">H", _PADDING)
-
-
 def header(number: int, flags: int, additional: int) -> bytes:
     """The header of a message with one question."""
     return struct.pack(">6H", number, flags, 1, 0, 0, additional)
@@ -111,29 +104,6 @@ def asked_name(message: bytes) -> bytes:
         if not label:
             return message[_HEADER:at]
     return b""
-
-
-def reply(asked: bytes, length: int) -> bytes:
-    """A reply of `length` bytes to a query: the query, and one record that fills up the difference.
-
-    If the difference is too small for a record (11 bytes), the reply is the query with the reply
-    bit set, without its EDNS record if necessary.
-    """
-    flags, _, _, _, additional = struct.unpack_from(">5H", asked, 2)
-    body = asked[_HEADER:]
-    if length < len(asked) + _NULL_RECORD and length != len(asked):
-        body, additional = body[: len(asked_name(asked)) + _QUESTION], 0
-    rest = length - _HEADER - len(body) - _NULL_RECORD
-    record = b"" if rest < 0 else struct.pack(">BHHIH", 0, 10, 1, 0, rest) + bytes(rest)
-    # The record follows the query's own EDNS record, so that the query can stay as it is.
-    return asked[:2] + header(0, flags | 0x8400, additional + bool(record))[2:] + body + record
-
-
-def truncated(asked: bytes, length: int) -> bytes:
-    """A truncated reply (TC) of `length` bytes."""
-    found = bytearray(reply(asked, length))
-    found[2] |= 0x02
-    return bytes(found)
 
 
 def _is_name(length: int) -> bool:
