@@ -37,7 +37,7 @@ impl World {
     pub(crate) fn answer_at(&mut self, at: Time, answer: Answer) {
         let token = self.wakes_set as u32;
         self.answers.insert(token, answer);
-        self.wake(at, SERVERS, token);
+        self.wake(at, None, token);
     }
 
     /// Gives the answer of a timer.
@@ -61,6 +61,3 @@ impl World {
         self.flush(socket);
     }
 }
-
-/// Stands for an application in the timers of answers.
-pub(crate) const SERVERS: u32 = u32::MAX;

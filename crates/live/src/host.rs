@@ -60,7 +60,7 @@ impl Host for LiveHost<'_> {
     }
 
     fn wake(&mut self, at: Time, token: u32) {
-        self.world.wake(at, self.application, token);
+        self.world.wake(at, Some(self.application), token);
     }
 
     fn listen_within(&mut self, tcp: usize, backlog: u32, _limits: HalfOpenLimits) {
@@ -468,7 +468,7 @@ impl LiveHost<'_> {
 }
 
 impl World {
-    pub(crate) fn wake(&mut self, at: Time, application: u32, token: u32) {
+    pub(crate) fn wake(&mut self, at: Time, application: Option<u32>, token: u32) {
         let number = self.wakes_set;
         self.wakes_set += 1;
         self.wakes.push(Reverse((at, number, application, token)));

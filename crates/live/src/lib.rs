@@ -14,6 +14,10 @@
 //! bytes of its meaning, and other streams are zeros. HTTPS encrypts zeros, too: HTTP/2's frames
 //! have the plan's lengths, and nobody else can read them.
 //!
+//! For runs on several machines, a process plays the ends of one node instead ([`Split`]): bulk
+//! traffic and DNS over UDP, TCP and TLS. What the other ends mean then comes from the plan and from
+//! the wire (`split.rs`).
+//!
 //! An application's time stands still during a call, as in the simulator. A timer's call has the
 //! time that was asked for, even if the process wakes up later. Rates are therefore kept, and
 //! delays count from the time at which a packet was due.

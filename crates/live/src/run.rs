@@ -14,7 +14,6 @@ use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollTimeout};
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-use crate::answers::SERVERS;
 use crate::clock::Clock;
 use crate::flood;
 use crate::host::LiveHost;
@@ -254,11 +253,11 @@ impl Live {
             self.world.wakes.pop();
             self.sample(at);
             self.now = self.now.max(at);
-            if application == SERVERS {
+            let Some(application) = application else {
                 self.world.answer(at, token);
                 self.tell_news();
                 continue;
-            }
+            };
             for datagram in self.world.newly_lost(at, application) {
                 if let Some(application) = &mut self.applications[application as usize] {
                     application.lost(&mut self.world.records, datagram, None);

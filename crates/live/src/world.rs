@@ -73,8 +73,9 @@ pub(crate) struct World {
     pub(crate) buffer: Vec<u8>,
 }
 
-/// A timer: when, its number among all, the application, and that application's number for it.
-pub(crate) type Wake = (Time, u64, u32, u32);
+/// A timer: when, its number among all, the application, and that application's number for it;
+/// without an application, it is that of a server's answer.
+pub(crate) type Wake = (Time, u64, Option<u32>, u32);
 
 /// A socket that waits for connections.
 #[derive(Debug)]

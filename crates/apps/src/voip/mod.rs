@@ -245,7 +245,7 @@ struct Direction {
 
 /// The far end of a direction: what it makes of the packets.
 #[derive(Debug)]
-pub struct Listener {
+struct Listener {
     /// The number of the first packet in each spurt.
     first_of: Vec<u32>,
     sent: u32,
@@ -369,8 +369,7 @@ impl Direction {
 
 impl Listener {
     /// Creates the listener of a direction in which nothing has been sent.
-    #[must_use]
-    pub const fn new(settings: &Voip) -> Self {
+    const fn new(settings: &Voip) -> Self {
         Self {
             first_of: Vec::new(),
             sent: 0,
@@ -388,7 +387,7 @@ impl Listener {
     }
 
     /// Adds a packet that is sent in talk spurt `spurt`, counted from 1. Returns its number.
-    pub fn expect(&mut self, spurt: u32) -> u32 {
+    fn expect(&mut self, spurt: u32) -> u32 {
         let number = self.sequence.send();
         self.sent += 1;
         if self.first_of.len() < spurt as usize {
@@ -398,7 +397,7 @@ impl Listener {
     }
 
     /// Takes a packet that has arrived `delay` after it was sent.
-    pub fn hear(&mut self, number: u32, delay: Span) {
+    fn hear(&mut self, number: u32, delay: Span) {
         self.received += 1;
         self.delay_total += delay.as_secs_f64();
         self.delay_max = self.delay_max.max(delay);
@@ -414,14 +413,13 @@ impl Listener {
     }
 
     /// Notes that a packet is lost.
-    pub fn miss(&mut self, number: u32) {
+    fn miss(&mut self, number: u32) {
         self.lost += 1;
         self.sequence.resolve(number, false);
     }
 
     /// Returns what has been heard so far.
-    #[must_use]
-    pub fn heard(&self, settings: &Voip) -> Heard {
+    fn heard(&self, settings: &Voip) -> Heard {
         let received = f64::from(self.received);
         let heard = f64::from(self.received - self.late);
         let passage = Passage {
@@ -458,31 +456,31 @@ impl Listener {
 
 /// What is heard of a direction, with the names of the table `voip`; NaN if nothing arrived.
 #[derive(Clone, Copy, Debug)]
-pub struct Heard {
+struct Heard {
     /// Packets sent.
-    pub sent_packets: u32,
+    sent_packets: u32,
     /// Packets received, late ones among them.
-    pub received_packets: u32,
+    received_packets: u32,
     /// Packets lost in the network.
-    pub lost_packets: u32,
+    lost_packets: u32,
     /// Packets received too late to be heard.
-    pub late_packets: u32,
+    late_packets: u32,
     /// The mean one-way delay in the network.
-    pub delay_mean_ms: f64,
+    delay_mean_ms: f64,
     /// The longest one-way delay in the network.
-    pub delay_max_ms: f64,
+    delay_max_ms: f64,
     /// The mean interarrival jitter (RFC 3550, 6.4.1).
-    pub jitter_mean_ms: f64,
+    jitter_mean_ms: f64,
     /// The mean delay of what was heard, from mouth to ear.
-    pub mouth_to_ear_ms: f64,
+    mouth_to_ear_ms: f64,
     /// The share of packets lost or late, in percent.
-    pub missing_percent: f64,
+    missing_percent: f64,
     /// The mean length of bursts of missing packets, over that of random losses.
-    pub burst_ratio: f64,
+    burst_ratio: f64,
     /// The transmission rating factor R (G.107).
-    pub r: f64,
+    r: f64,
     /// The estimated mean opinion score (G.107, Annex B).
-    pub mos: f64,
+    mos: f64,
 }
 
 /// A row of the table `voip`.
