@@ -108,6 +108,13 @@ fn updates_that_were_due_are_made_up_for() {
             }
         }
     }
+    // Weights so small that no bound is met.
+    let mut once = Control::new(&Config { alpha: 1e-7, beta: 1e-4, ..Config::default() });
+    once.probability = 0.3;
+    let mut often = once.clone();
+    (1..=6250).for_each(|number| often.update(at_ms(16 * number), Some(at_ms(1))));
+    once.update(at_ms(100_000), Some(at_ms(1)));
+    assert!((once.probability - often.probability).abs() < 1e-9 && often.probability < 0.5);
     // Alpha times the target, 0.0024, for each of 10 updates without packets, and none at 159 ms.
     let mut idle = Control::new(&Config::default());
     idle.probability = 0.5;
@@ -276,6 +283,14 @@ fn the_limits_are_those_of_both_queues_together() {
     put(&mut queue, Time::ZERO, Ecn::Ect1, 2);
     assert_eq!(queue.backlogs().map(|backlog| backlog.packets), [2, 1]);
     assert_eq!(queue.counters().dropped_overflow, 1);
+    // By default, twice the MTU for each packet of the limit.
+    for (bytes, lost) in [(4_000, 0), (4_001, 1)] {
+        let mtu = Bytes::new(1_000);
+        let mut queue = Dualpi2::new(&Config { limit: 2, mtu, ..Config::default() }, 1);
+        let packet = TestPacket { bytes, ..TestPacket::default() };
+        queue.enqueue(Time::ZERO, packet, &mut Vec::new());
+        assert_eq!(queue.counters().dropped_overflow, lost);
+    }
     let memlimit = Some(Bytes::new(4_500));
     let mut queue = Dualpi2::new(&Config { memlimit, ..Config::default() }, 1);
     put(&mut queue, Time::ZERO, Ecn::NotEct, 2);
