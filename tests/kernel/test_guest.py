@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 from narrows import Run, Scenario, run
-from narrows.backends import BackendError
+from narrows.backends import BackendError, get
 from narrows.backends.kernel.slots import slot
 from narrows.cli import main
 from narrows.reproduce.harhalakis_2011 import PAPER
@@ -99,11 +99,11 @@ def test_fq_codel_shares_the_link_evenly(guest: str) -> None:
 
 
 def test_a_kernel_without_dualpi2_is_told_with_the_key(guest: str) -> None:
-    """The guest is Linux 6.1."""
+    """The guest is Linux 6.1; without the check before a run, the agent finds it out."""
     scenario = dumbbell(links__bottleneck__forward__queue='{ kind = "dualpi2" }')
     why = r"links\.bottleneck\.forward\.queue\.kind: this kernel has no dualpi2"
     with pytest.raises(BackendError, match=why):
-        run(scenario, backend=guest)
+        get(guest).run(scenario)
 
 
 def test_what_was_applied_is_kept(

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from narrows.backends import BackendError, get
-from narrows.backends.kernel import available, kernels
-from narrows.backends.kernel.kernels import Edit
+from narrows.backends.kernel import available, kernels, prepare
+from narrows.backends.kernel.kernels import PLAIN, Edit, Version
 from narrows.cli import main
-from tests.kernel.scenarios import dumbbell
+from tests.kernel.scenarios import DUMBBELL, dumbbell
 
 SOURCE = """\
 #define LIMIT\t\t10
@@ -79,12 +80,78 @@ def test_what_does_not_fit_is_left(edit: dict[str, str]) -> None:
 def test_a_source_that_does_not_fit_is_refused(tmp_path: Path) -> None:
     kernel = kernels.find("2010")
     with pytest.raises(BackendError, match=r"TCP_INIT_CWND in include/net/tcp.h does not fit"):
-        kernels.apply(kernel.edits, tmp_path)
+        kernels.apply(kernel.edits, tmp_path, Version(6, 1), kernel.source)
     header = tmp_path / "include" / "net" / "tcp.h"
     header.parent.mkdir(parents=True)
     header.write_bytes(b"\xff")
     with pytest.raises(BackendError, match=r"hint: give `source` a tarball of Linux 6.1"):
-        kernels.apply(kernel.edits, tmp_path)
+        kernels.apply(kernel.edits, tmp_path, Version(6, 1), kernel.source)
+
+
+def test_an_edit_can_be_for_older_sources_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text(SOURCE)
+    edit = Edit(file="a.c", below=7, append="int more;\n")
+    kernels.apply([edit], tmp_path, Version(7, 0), "7")
+    assert (tmp_path / "a.c").read_text() == SOURCE
+    kernels.apply([edit], tmp_path, Version(6, 19), "6")
+    assert (tmp_path / "a.c").read_text() == f"{SOURCE}int more;\n"
+
+
+def test_the_version_is_that_of_the_makefile(tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match="the source has no Makefile of Linux"):
+        Version.of(tmp_path)
+    (tmp_path / "Makefile").write_text("# SPDX\nVERSION = 7\nPATCHLEVEL = 3\nSUBLEVEL = 4\n")
+    assert Version.of(tmp_path) == (7, 3)
+    takes = {name: kernels.find(name).takes(Version(7, 3)) for name in kernels.names()}
+    assert takes == {"7": True, "2010": False}
+    assert not PLAIN.takes(Version(7, 3))
+
+
+@pytest.mark.parametrize(
+    ("names", "plain", "seven"),
+    [
+        (["linux-source-6.12", "linux-source-6.1", "linux-source-7.10", "linux-source-7.9"], 1, 2),
+        (["linux-source", "linux-source-5.10", "linux-source-6.12"], 2, None),
+        ([], None, None),
+    ],
+)
+def test_the_package_is_the_one_that_the_edits_know_or_the_newest(
+    names: list[str], plain: int | None, seven: int | None
+) -> None:
+    for kernel, found in ((PLAIN, plain), (kernels.find("7"), seven)):
+        assert prepare.chosen(names, kernel) == (None if found is None else names[found])
+
+
+def test_a_source_of_another_version_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = tmp_path / "linux-6.1"
+    source.mkdir()
+    (source / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 1\n")
+    assert main(["kernel", "prepare", "-q", "--kernel", "7", "--source", str(source)]) == 2
+    assert capsys.readouterr().err == (
+        "error: linux-6.1: is Linux 6.1, but this guest is made of Linux 7; "
+        "hint: give --source a tarball of Linux 7\n"
+    )
+    assert not list((tmp_path / "cache").glob("narrows/kernel/*building*"))
+
+
+def test_a_scenario_is_held_against_each_kernel(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "dumbbell.toml"
+    file.write_text(DUMBBELL)
+    old = [
+        f"{key}.tcp.profile=linux-2.6.30" for key in ("traffic.downloads", "dns.stubs.transport")
+    ]
+    code = main(["kernel", "check", str(file), *[f"--set={each}" for each in old], "--json"])
+    found = json.loads(capsys.readouterr().out)
+    refuses = {way["name"]: {each["key"] for each in way["refuses"]} for way in found["kernels"]}
+    assert not refuses["2010"]
+    assert all("traffic.downloads.tcp.acks" in refuses[name] for name in ("host", "virtual", "7"))
+    assert found["chosen"] is None
+    assert code == (0 if any(way["usable"] for way in found["kernels"]) else 1)
 
 
 @pytest.mark.slow
@@ -100,7 +167,7 @@ def test_the_edits_fit_the_distributions_source(tmp_path: Path, name: str) -> No
     members = [f"linux-source-6.1/{file}" for file in files]
     subprocess.run([*words, "--occurrence=1", *members], check=True)
     before = {file: (tmp_path / file).read_text() for file in files}
-    kernels.apply(edits, tmp_path)
+    kernels.apply(edits, tmp_path, Version(6, 1), "6.1")
     assert all((tmp_path / file).read_text() != before[file] for file in files)
 
 
@@ -128,4 +195,15 @@ def test_a_kernel_that_is_not_built_says_how_it_is_had(
 
 def test_a_kernel_that_is_not_known_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kernel", "prepare", "--kernel", "1999"]) == 2
-    assert capsys.readouterr().err == "error: 1999: no such kernel; hint: one of 2010\n"
+    assert capsys.readouterr().err == "error: 1999: no such kernel; hint: one of 2010, 7\n"
+
+
+def test_dualpi2_needs_linux_7() -> None:
+    scenario = dumbbell(links__bottleneck__forward__queue='{ kind = "dualpi2" }')
+    for name in ("kernel-virtual", "kernel-2010"):
+        found = {refusal.key: refusal for refusal in get(name).refusals(scenario)}
+        key = "links.bottleneck.forward.queue.kind"
+        assert found[key].why == "this guest has no dualpi2"
+        assert found[key].hint == "use the backend kernel-7"
+    for name in ("kernel", "kernel-7"):
+        assert not get(name).refusals(scenario)

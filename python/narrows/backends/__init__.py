@@ -42,6 +42,7 @@ BACKENDS: Mapping[str, str] = {
     "kernel-virtual": "narrows.backends.kernel.backend:VIRTUAL",
     "kernel-real": "narrows.backends.kernel.backend:REAL",
     "kernel-2010": "narrows.backends.kernel.backend:OF_2010",
+    "kernel-7": "narrows.backends.kernel.backend:LINUX_7",
 }
 """For each backend, its module and its name in that module (`BACKEND` by default). A module is
 imported when it is first needed."""

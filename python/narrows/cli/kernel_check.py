@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Annotated
 
+from narrows.cli.complete import scenarios
 from narrows.cli.failure import Exit
-from narrows.cli.options import Json
+from narrows.cli.options import Json, Settings, argument, settings
 
 EXAMPLES = """\
 # Shows the kernels of this machine, and which one a run would use.
 narrows kernel check
 
+# Shows which of them can run a scenario, and the keys that the others cannot honour.
+narrows kernel check scenarios/dns-behind-red.toml
+
 narrows kernel check --json
 """
 
 
-def command(json_output: Json = False) -> Exit:
+def command(
+    scenario: Annotated[
+        Path | None, argument("SCENARIO", "A scenario file (TOML).", autocompletion=scenarios)
+    ] = None,
+    set: Settings = None,
+    json_output: Json = False,
+) -> Exit:
     """Show which kernels a scenario can run on here, and what to install for the others.
 
     Exit codes: 0 at least one can be used; 1 none can.
     """
     from narrows.backends.kernel.survey import survey
+    from narrows.scenario import Scenario
 
-    found = survey()
+    found = survey(None if scenario is None else Scenario.load(scenario, set=settings(set)))
     if json_output:
         print(json.dumps(found.document(), indent=2))
     else:
         for line in found.lines():
             print(line)
-    return Exit.DONE if found.chosen else Exit.FAILED
+    return Exit.DONE if found.usable and not found.missing_tools else Exit.FAILED

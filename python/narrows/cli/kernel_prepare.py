@@ -16,6 +16,9 @@ narrows kernel prepare
 # Builds one with the TCP and the RED of 2010, for --backend kernel-2010.
 narrows kernel prepare --kernel 2010
 
+# Builds one of Linux 7, which has DualPI2, for --backend kernel-7.
+narrows kernel prepare --kernel 7
+
 # Builds one from your own source.
 narrows kernel prepare --source linux-6.1.tar.xz
 """
@@ -31,7 +34,8 @@ def command(
         ),
     ] = None,
     kernel: Annotated[
-        str | None, option("NAME", "Build the kernel with the TCP of this year: 2010.")
+        str | None,
+        option("NAME", "Build another kernel: 2010 (the TCP of that year), or 7 (Linux 7)."),
     ] = None,
     quiet: Quiet = False,
 ) -> None:
@@ -43,7 +47,7 @@ def command(
     from narrows.backends.kernel import prepare as build
     from narrows.backends.kernel.available import guest_version
 
-    chosen = None if kernel is None else kernels.find(kernel)
+    chosen = kernels.PLAIN if kernel is None else kernels.find(kernel)
     if not quiet and guest_version(chosen) is None:
         build.check_tools()
         say(f"building a guest kernel: about {build.estimate_s() / 60.0:.0f} minutes")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel import kernels, trial
-from narrows.backends.kernel.kernels import PeriodKernel
+from narrows.backends.kernel.kernels import PLAIN, Guest
 from narrows.backends.kernel.workspace import PREFIX
 from narrows.private import cache_folder
 
@@ -51,7 +51,7 @@ class Kernel:
     """A kernel with queues, and how it is started."""
 
     name: str
-    """`host`, `virtual`, `real`, or the name of a period kernel."""
+    """`host`, `virtual`, `real`, or the name of another guest."""
     title: str
     program: Path | None
     """The guest's program; None for the host's own kernel."""
@@ -87,7 +87,7 @@ def look() -> Sequence[Kernel]:
     """All kernels, the preferred one first, each with what it lacks. Boots each guest to find out.
 
     A guest in virtual time comes before one in real time. The host's own kernel comes before both,
-    because nothing is as real. Period kernels come last: only their names choose them.
+    because nothing is as real. Other guests come last: only their names choose them.
     """
     offered = [_host(), _virtual(), _real(), *(_other(name) for name in kernels.names())]
     return [_booted(kernel) if kernel.virtual else kernel for kernel in offered]
@@ -125,24 +125,20 @@ def missing_tools() -> list[Need]:
     return [need for need in _PROGRAMS if shutil.which(need.command, path=PATH) is None]
 
 
-def guest_folder(kernel: PeriodKernel | None = None) -> Path:
-    """The folder of the guest kernel that `prepare` builds, named after its source.
-
-    Args:
-        kernel: A period kernel; None for the unchanged source.
-    """
+def guest_folder(guest: Guest = PLAIN) -> Path:
+    """The folder of the guest kernel that `prepare` builds, named after its source."""
     made_of = CONFIG.read_bytes() + kernels.METER.read_bytes()
     name = f"guest-{platform.machine()}"
-    if kernel is not None:
-        made_of += kernel.file.read_bytes()
-        name = f"{name}-{kernel.name}"
+    if guest.file is not None:
+        made_of += guest.file.read_bytes()
+        name = f"{name}-{guest.name}"
     digest = hashlib.sha256(made_of).hexdigest()[:12]
     return cache_folder() / "narrows" / "kernel" / f"{name}-{digest}"
 
 
-def guest_version(kernel: PeriodKernel | None = None) -> str | None:
+def guest_version(guest: Guest = PLAIN) -> str | None:
     """The version of the guest kernel; None if none is built, or only a part of one."""
-    folder = guest_folder(kernel)
+    folder = guest_folder(guest)
     try:
         found = json.loads((folder / "about.json").read_text())
     except (OSError, ValueError):
@@ -172,17 +168,17 @@ def _virtual() -> Kernel:
 
 
 def _other(name: str) -> Kernel:
-    period = kernels.find(name)
+    guest = kernels.find(name)
     kernel = Kernel(
         name,
         "a guest in virtual time",
-        guest_folder(period) / "linux",
+        guest_folder(guest) / "linux",
         virtual=True,
-        profile=period.profile,
-        arguments=[f"{key}={value}" for key, value in period.arguments.items()],
+        profile=guest.profile,
+        arguments=[f"{key}={value}" for key, value in guest.arguments.items()],
     )
-    found = _built(kernel, guest_version(period), f"narrows kernel prepare --kernel {name}")
-    return replace(found, title=f"{found.title} with {period.title}")
+    found = _built(kernel, guest_version(guest), f"narrows kernel prepare --kernel {name}")
+    return replace(found, title=f"{found.title} with {guest.title}")
 
 
 def _built(kernel: Kernel, version: str | None, command: str) -> Kernel:

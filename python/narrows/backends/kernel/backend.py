@@ -51,7 +51,7 @@ def run_kernel(
             kernel's own random numbers have no seed.
         progress: Called about twenty times a second.
         event_limit: Refused if given, because a kernel counts no events.
-        kernel: `host`, `virtual`, `real`, or the name of a period kernel; by default the first of
+        kernel: `host`, `virtual`, `real`, or the name of another guest; by default the first of
             the three that is available.
 
     Raises:
@@ -64,14 +64,23 @@ def run_kernel(
         return _run(scenario, chosen, progress, choose(kernel), interrupts)
 
 
-def refusals(scenario: Scenario, profile: str = "linux-6") -> Sequence[Refusal]:
+def refusals(
+    scenario: Scenario, profile: str = "linux-6", lacks: Sequence[str] = ()
+) -> Sequence[Refusal]:
     """Every key of a scenario that Linux cannot honour, or that is not supported yet.
 
     Args:
         scenario: What would be run.
         profile: The TCP profile of the kernel.
+        lacks: Queue disciplines that the kernel does not have.
     """
-    return _design(scenario, scenario.plan(), "", 0.0, profile).refusals
+    design = _design(scenario, scenario.plan(), "", 0.0, profile)
+    missing = [
+        Refusal(key, f"this guest has no {kind}", "use the backend kernel-7")
+        for kind, key in design.kinds.items()
+        if kind in lacks
+    ]
+    return [*design.refusals, *missing]
 
 
 def differences(scenario: Scenario, kernel: str | None = None) -> Sequence[str]:
@@ -224,10 +233,11 @@ def _node(key: str, prefix: str, nodes: Sequence[str]) -> str:
 
 def _backend(name: str, kernel: str | None) -> Backend:
     runner: Callable[..., Run] = partial(run_kernel, kernel=kernel)
-    profile = kernels.find(kernel).profile if kernel in kernels.names() else "linux-6"
-    return Backend(
-        name, runner, partial(refusals, profile=profile), partial(differences, kernel=kernel)
-    )
+    guest = kernels.find(kernel) if kernel in kernels.names() else kernels.PLAIN
+    # What the host's own kernel and Debian's guest lack, a run finds out.
+    lacks = guest.lacks if kernel == "virtual" or kernel in kernels.names() else ()
+    refuses = partial(refusals, profile=guest.profile, lacks=lacks)
+    return Backend(name, runner, refuses, partial(differences, kernel=kernel))
 
 
 BACKEND = _backend("kernel", None)
@@ -237,3 +247,4 @@ HOST = _backend("kernel-host", "host")
 VIRTUAL = _backend("kernel-virtual", "virtual")
 REAL = _backend("kernel-real", "real")
 OF_2010 = _backend("kernel-2010", "2010")
+LINUX_7 = _backend("kernel-7", "7")

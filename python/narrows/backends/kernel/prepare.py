@@ -2,12 +2,14 @@
 
 Only the installation of the compiler's packages needs root. The source comes from apt: the package
 `linux-source-6.1` (or another version), which is unpacked beside the cache and removed after the
-build.
+build. Linux 7 comes from Debian's backports, whose list of packages apt keeps beside the build, so
+that the system's lists stay as they are.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -15,14 +17,14 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel import trial
 from narrows.backends.kernel.available import CONFIG, guest_folder, guest_version
-from narrows.backends.kernel.kernels import PeriodKernel, apply, meter
+from narrows.backends.kernel.kernels import PLAIN, Guest, Version, apply, meter
 from narrows.backends.kernel.workspace import Workspace, workspace
 from narrows.errors import argument
 from narrows.private import open_lock
@@ -54,7 +56,11 @@ _TOOLS = {
     "apt-get": "apt",
 }
 
-_SOURCE = re.compile(r"^linux-source-(6\.\d+)$")
+_SOURCE = re.compile(r"^linux-source-(\d+)\.(\d+)$")
+
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+BACKPORTS = f"deb [signed-by={KEYRING}] http://deb.debian.org/debian trixie-backports main"
+"""Where Debian 13 has newer kernels; Debian 12's keyring has the keys."""
 _ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
@@ -78,13 +84,13 @@ def estimate_s() -> float:
     return FETCH_S + CPU_S / (os.cpu_count() or 1)
 
 
-def prepare(progress: Step, source: Path | None = None, kernel: PeriodKernel | None = None) -> Path:
+def prepare(progress: Step, source: Path | None = None, kernel: Guest = PLAIN) -> Path:
     """Builds the guest kernel if it does not exist yet, and returns its path.
 
     Args:
         progress: Called with the progress.
         source: A tarball or folder with a kernel's source, instead of the distribution's.
-        kernel: A period kernel, whose edits change the source; None leaves the source unchanged.
+        kernel: The kernel to build.
 
     Raises:
         BackendError: Something is missing, there is no room, or the build fails.
@@ -111,18 +117,18 @@ def prepare(progress: Step, source: Path | None = None, kernel: PeriodKernel | N
                     f"{free >> 20} MB are free, but the build needs {ROOM_BYTES >> 20} MB",
                     "set XDG_CACHE_HOME to a place with more room",
                 )
-            version = _build(work, progress, source, kernel, place)
+            about = _build(work, progress, source, kernel, place)
             progress("trying it", 0.99)
             why = trial.why_not(work / "linux", virtual=True)
             if why:
                 raise BackendError(
                     "",
                     f"the guest kernel is built, but {why}",
-                    f"give {argument('source')} another Linux 6.1",
+                    f"give {argument('source')} another Linux {kernel.source}",
                 )
             folder.mkdir(exist_ok=True)
             shutil.move(work / "linux", program)
-            (folder / "about.json").write_text(json.dumps({"version": version}))
+            (folder / "about.json").write_text(json.dumps(about))
             progress("removing the source", 1.0)
     except OSError as error:
         what = (error.strerror or str(error)).lower()
@@ -133,75 +139,125 @@ def prepare(progress: Step, source: Path | None = None, kernel: PeriodKernel | N
 
 
 def _build(
-    work: Path, progress: Step, source: Path | None, kernel: PeriodKernel | None, place: Workspace
-) -> str:
+    work: Path, progress: Step, source: Path | None, kernel: Guest, place: Workspace
+) -> dict[str, str]:
+    """Builds `linux` in the folder `work`, and returns what the guest was made of."""
     if source is None:
         progress("fetching the kernel's source", 0.0)
-        source = _fetch(work)
+        source = _fetch(work, kernel)
+    about = {"source": source.name}
+    tree = work / "tree"
     if source.is_dir():
-        tree = work / "tree"
         progress("copying the source", 0.05)
         shutil.copytree(source, tree, symlinks=True)
     else:
         progress("unpacking the source", 0.05)
-        tree = work / "tree"
+        with source.open("rb") as file:
+            about["sha256"] = hashlib.file_digest(file, "sha256").hexdigest()
         tree.mkdir()
         _run(["tar", "xf", str(source), "-C", str(tree), "--strip-components=1"], work)
     progress("changing the source", 0.14)
-    apply([*meter(), *(kernel.edits if kernel is not None else [])], tree)
+    version = Version.of(tree)
+    if not kernel.takes(version):
+        raise BackendError(
+            source.name,
+            f"is Linux {version}, but this guest is made of Linux {kernel.source}",
+            f"give {argument('source')} a tarball of Linux {kernel.source}",
+        )
+    apply([*meter(), *kernel.edits], tree, version, kernel.source)
     progress("configuring", 0.15)
     make = ["make", "ARCH=um", "-C", str(tree)]
-    _run([*make, "allnoconfig"], work, KCONFIG_ALLCONFIG=str(CONFIG))
-    _check_config((tree / ".config").read_text())
-    version = _run([*make, "-s", "kernelversion"], work).strip().splitlines()[-1]
+    lines = [line for line in CONFIG.read_text().splitlines() if line not in kernel.unknown] + list(
+        kernel.config
+    )
+    wanted = work / "guest.config"
+    wanted.write_text("\n".join([*lines, ""]))
+    _run([*make, "allnoconfig"], work, KCONFIG_ALLCONFIG=str(wanted))
+    _check_config((tree / ".config").read_text(), lines, kernel.source)
+    about["version"] = _run([*make, "-s", "kernelversion"], work).strip().splitlines()[-1]
     _compile([*make, f"-j{os.cpu_count() or 1}", "linux"], work, progress, place)
     _run(["strip", "-o", str(work / "linux"), str(tree / "linux")], work)
-    return version
+    return about
 
 
-def _fetch(work: Path) -> Path:
+def _fetch(work: Path, kernel: Guest) -> Path:
     """The tarball of the distribution's kernel source.
 
     Raises:
         BackendError: There is no such package, or it cannot be downloaded.
     """
     # Debian's package has the tarball in /usr/src, Ubuntu's in a folder below it.
-    for pattern in ("linux-source-6.*.tar.*", "linux-source-6.*/linux-source-6.*.tar.*"):
-        for place in sorted(Path("/usr/src").glob(pattern)):
-            return place
-    package = _package(work)
-    _run(["apt-get", "download", "-q", "-o", "APT::Sandbox::User=", package], work)
+    for pattern in ("linux-source-*.tar.*", "linux-source-*/linux-source-*.tar.*"):
+        found = {path.name.partition(".tar")[0]: path for path in Path("/usr/src").glob(pattern)}
+        name = chosen(found, kernel)
+        if name is not None:
+            return found[name]
+    options: list[str] = []
+    name = chosen(_names(options, work), kernel)
+    if name is None and kernel.source == "7" and Path(KEYRING).exists():
+        options = _backports(work)
+        name = chosen(_names(options, work), kernel)
+    if name is None:
+        raise BackendError(
+            "",
+            f"apt does not know a linux-source-{kernel.source} package",
+            f"apt-get update, or give {argument('source')} a tarball of Linux {kernel.source}",
+        )
+    _run(["apt-get", *options, "download", "-q", "-o", "APT::Sandbox::User=", name], work)
     (archive,) = work.glob("linux-source-*.deb")
     _run(["dpkg-deb", "-x", str(archive), str(work / "package")], work)
     archive.unlink()
-    (tarball,) = (work / "package").glob("usr/src/linux-source-*.tar.*")
+    (tarball,) = (work / "package").glob("usr/src/**/linux-source-*.tar.*")
     return tarball
 
 
-def _package(work: Path) -> str:
-    names = _run(["apt-cache", "pkgnames", "linux-source-6"], work).split()
-    known = [name for name in names if _SOURCE.match(name)]
-    if not known:
-        raise BackendError(
-            "",
-            "apt does not know a linux-source-6 package",
-            f"apt-get update, or give {argument('source')}",
-        )
-    if "linux-source-6.1" in known:
-        return "linux-source-6.1"
-    return min(known, key=lambda name: int(name.rpartition(".")[2]))
+def _names(options: Sequence[str], work: Path) -> list[str]:
+    return _run(["apt-cache", *options, "pkgnames", "linux-source-"], work).split()
 
 
-def _check_config(text: str) -> None:
+def chosen(names: Iterable[str], kernel: Guest) -> str | None:
+    """The package to build the kernel from; None if no name fits.
+
+    Of Linux 6 it is the oldest, because the edits are for 6.1. Of later kernels it is the newest.
+    """
+    known = {
+        Version(int(found[1]), int(found[2])): name
+        for name in names
+        if (found := _SOURCE.match(name))
+    }
+    fitting = sorted(version for version in known if kernel.takes(version))
+    if not fitting:
+        return None
+    return known[fitting[0] if fitting[0].major == 6 else fitting[-1]]
+
+
+def _backports(work: Path) -> list[str]:
+    """Options of apt by which it sees Debian's backports alone, with lists of its own."""
+    place = work / "apt"
+    for folder in ("lists/partial", "cache/archives/partial"):
+        (place / folder).mkdir(parents=True)
+    (place / "sources.list").write_text(f"{BACKPORTS}\n")
+    options = {
+        "Dir::Etc::sourcelist": place / "sources.list",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State::lists": place / "lists",
+        "Dir::Cache": place / "cache",
+        "APT::Sandbox::User": "",
+    }
+    found = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+    _run(["apt-get", *found, "update", "-q"], work)
+    return found
+
+
+def _check_config(text: str, wanted: Sequence[str], source: str) -> None:
     """Checks that the kernel's configuration has every requested option."""
-    wanted = re.findall(r"^CONFIG_\w+=y$", CONFIG.read_text(), re.MULTILINE)
     lines = set(text.splitlines())
-    lacking = [line for line in wanted if line not in lines]
+    lacking = [line for line in wanted if line.endswith("=y") and line not in lines]
     if lacking:
         raise BackendError(
             "",
             f"this kernel's source does not accept {lacking[0]}",
-            f"give {argument('source')} a tarball of Linux 6.1",
+            f"give {argument('source')} a tarball of Linux {source}",
         )
 
 

@@ -75,6 +75,11 @@ class Design:
         """The keys that Linux cannot honour or that are not supported."""
         return self._network.refusals
 
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """For each kind of queue that not every kernel has, the key of a queue of this kind."""
+        return self._network.kinds
+
     def job(self) -> dict[str, Any]:
         """The job for the agent, as JSON values.
 

@@ -79,8 +79,8 @@ class Network:
         self._sinks: set[str] = set()
         self._forged: list[str] = []
         self._needed: dict[str, dict[str, str]] = {}
-        # The key of a queue of a kind that not every kernel has.
-        self._kinds: dict[str, str] = {}
+        self.kinds: dict[str, str] = {}
+        """For each kind of queue that not every kernel has, the key of a queue of this kind."""
         self._profile = profile
         self._uses: dict[int, TcpUse] = {}
         # For each direction: namespace, its device, the device behind, size table, extra framing.
@@ -121,7 +121,7 @@ class Network:
             "routes": routes,
             "settings": self._settings,
             "needed": self._needed,
-            "kinds": self._kinds,
+            "kinds": self.kinds,
             "tc": self._tc,
             "filters": self._filters,
             "changes": self._changes,
@@ -322,7 +322,7 @@ class Network:
         commands.extend(queues)
         for kind in disciplines.NOT_EVERYWHERE:
             if any(kind in command.split() for command in queues):
-                self._kinds.setdefault(kind, f"{key}queue.kind")
+                self.kinds.setdefault(kind, f"{key}queue.kind")
         if way["middlebox"] is not None:
             refuse = self.refuser(f"{key}middlebox.")
             commands.extend(middleboxes.commands(device, way["middlebox"], refuse))

@@ -1,6 +1,6 @@
 """Edits to a kernel's source: new definitions and functions, and code at the end of a file.
 
-Edits find their place by name, so they fit every 6.1.x and quote nothing else from the kernel. A
+Edits find their place by name, so they fit many versions and quote nothing else from the kernel. A
 source that they do not fit is refused.
 """
 
@@ -10,9 +10,40 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from narrows.backends.backend import BackendError
 from narrows.errors import argument
+
+
+class Version(NamedTuple):
+    """The version of a kernel's source."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+    @classmethod
+    def of(cls, tree: Path) -> Version:
+        """The version that a source states at the head of its Makefile.
+
+        Raises:
+            BackendError: The folder has no such Makefile.
+        """
+        try:
+            text = (tree / "Makefile").read_text()
+        except (OSError, UnicodeDecodeError):
+            text = ""
+        found = re.search(r"(?m)^VERSION = (\d{1,4})\nPATCHLEVEL = (\d{1,4})$", text)
+        if found is None:
+            raise BackendError(
+                "",
+                "the source has no Makefile of Linux",
+                f"give {argument('source')} a tarball or a folder of Linux",
+            )
+        return cls(int(found[1]), int(found[2]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +61,8 @@ class Edit:
     """What replaces `find` in the function."""
     append: str | None = None
     """Code that follows the file's last line."""
+    below: int | None = None
+    """Only sources below this major version need the edit; None if all do."""
 
     def applied(self, text: str) -> str | None:
         """The file's text with this change; None if the edit does not fit."""
@@ -57,13 +90,21 @@ class Edit:
         return text.replace(f"{head}{old}{foot}", f"{head}{new}{foot}")
 
 
-def apply(edits: Sequence[Edit], tree: Path) -> None:
+def apply(edits: Sequence[Edit], tree: Path, version: Version, wanted: str) -> None:
     """Changes a kernel's source.
+
+    Args:
+        edits: The edits, in the order in which they apply.
+        tree: The folder of the source.
+        version: The version of the source.
+        wanted: The version that is known to fit, for the message.
 
     Raises:
         BackendError: An edit does not fit the source.
     """
     for edit in edits:
+        if edit.below is not None and version.major >= edit.below:
+            continue
         path = tree / edit.file
         what = edit.define or edit.function or "the end"
         try:
@@ -73,7 +114,7 @@ def apply(edits: Sequence[Edit], tree: Path) -> None:
         if changed is None:
             raise BackendError(
                 "",
-                f"the edit of {what} in {edit.file} does not fit this kernel's source",
-                f"give {argument('source')} a tarball of Linux 6.1",
+                f"the edit of {what} in {edit.file} does not fit Linux {version}",
+                f"give {argument('source')} a tarball of Linux {wanted}",
             )
         path.write_text(changed)
