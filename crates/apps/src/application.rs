@@ -27,17 +27,17 @@ pub trait Application: fmt::Debug + Send + Sync {
     fn arrived(&mut self, _host: &mut dyn Host) {}
 
     /// Called when a part of a message has arrived and the rest is on its way. Only the second end
-    /// of a connection gets this notice, because servers close connections whose clients are too
+    /// of a connection gets this call, because servers close connections whose clients are too
     /// slow.
-    fn begun(&mut self, _host: &mut dyn Host, _socket: Socket) {}
+    fn first_byte(&mut self, _host: &mut dyn Host, _socket: Socket) {}
 
     /// Called when a flight of a TLS handshake has arrived. This end answers it by itself.
-    fn shook(&mut self, _host: &mut dyn Host, _socket: Socket) {}
+    fn flight_arrived(&mut self, _host: &mut dyn Host, _socket: Socket) {}
 
     /// Called when a message has arrived completely and in order.
     fn received(&mut self, _host: &mut dyn Host, _socket: Socket, _message: Message) {}
 
-    /// Called when everything that this end has written is acknowledged. The notice comes only
+    /// Called when everything that this end has written is acknowledged. The call comes only
     /// after a request (`Host::tell_delivery`).
     fn delivered(&mut self, _host: &mut dyn Host, _socket: Socket) {}
 

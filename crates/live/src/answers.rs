@@ -7,7 +7,7 @@ use narrows_units::{Span, Time};
 use quinn_proto::Incoming;
 
 use crate::secure::Taken;
-use crate::world::{News, World};
+use crate::world::{SocketEvent, World};
 
 /// What a server does when it has computed its answer.
 #[derive(Debug)]
@@ -22,10 +22,10 @@ impl World {
     /// Tells what TLS says of bytes that an end has read.
     pub(crate) fn tell_taken(&mut self, now: Time, socket: Socket, taken: Taken) {
         if taken.flight {
-            self.news.push_back(News::Shook(socket));
+            self.events.push_back(SocketEvent::FlightArrived(socket));
         }
         if taken.opened && socket.side() == 0 {
-            self.news.push_back(News::Opened(socket));
+            self.events.push_back(SocketEvent::Opened(socket));
         }
         if taken.service > Span::ZERO {
             self.answer_at(now + taken.service, Answer::Tls(socket, taken.writes));

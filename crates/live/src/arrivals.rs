@@ -5,7 +5,7 @@ use narrows_units::Time;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 
 use crate::flood::Floods;
-use crate::world::{News, Watched, World};
+use crate::world::{SocketEvent, Watched, World};
 
 /// Datagrams.
 impl World {
@@ -57,7 +57,7 @@ impl World {
                 }
             }
             let association = Association::from(self.flows.socket(arrived.flow, 0));
-            self.news.push_back(News::Datagram(Datagram {
+            self.events.push_back(SocketEvent::Datagram(Datagram {
                 association,
                 socket: arrived.socket,
                 goes_back: arrived.goes_back,
@@ -111,7 +111,7 @@ impl World {
         let Some(flood) = self.floods.get(&application) else { return };
         for _ in 0..MOST_AT_ONCE {
             let Some(bytes) = flood.next_reply(&mut self.buffer) else { return };
-            self.news.extend(flood.datagram(true, bytes).map(News::Datagram));
+            self.events.extend(flood.datagram(true, bytes).map(SocketEvent::Datagram));
         }
     }
 }

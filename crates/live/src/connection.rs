@@ -31,7 +31,7 @@ pub(crate) struct Connection {
     pub(crate) addresses: Option<[SocketAddrV4; 2]>,
     pub(crate) sides: [Side; 2],
     /// Whether the ends exchange messages. Otherwise one application owns both, and needs no
-    /// notices.
+    /// events.
     pub(crate) has_messages: bool,
     /// Whether it was opened by the call that goes on. For the application, its SYN leaves when the
     /// call is over.
@@ -99,7 +99,7 @@ impl Default for Side {
 /// What an end's application does not know yet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Progress {
-    Begun,
+    FirstByte,
     Received(Message, Time),
 }
 
@@ -215,7 +215,7 @@ impl Connection {
             return Some(Progress::Received(message, begun));
         }
         // Only servers are told.
-        (side == 1 && received > this.read && !was_begun).then_some(Progress::Begun)
+        (side == 1 && received > this.read && !was_begun).then_some(Progress::FirstByte)
     }
 
     /// Returns whether both ends are gone. An end that waits to be accepted goes with the other.

@@ -20,7 +20,7 @@ use crate::end::End;
 use crate::flows::{Flow, Listed, What, counters};
 use crate::part::Use;
 use crate::secure::Secure;
-use crate::world::{News, World};
+use crate::world::{SocketEvent, World};
 
 /// The hosts during a call of one application.
 #[derive(Debug)]
@@ -384,20 +384,20 @@ impl LiveHost<'_> {
         self.world.secure.serve(self.application, port, tls);
     }
 
-    /// Delivers news to their application.
-    pub(crate) fn tell(&mut self, application: &mut dyn Application, news: News) {
-        match news {
-            News::Opened(socket) => application.opened(self, socket),
-            News::Begun(socket) => application.begun(self, socket),
-            News::Shook(socket) => application.shook(self, socket),
-            News::Received(socket, message, first_byte_at) => {
+    /// Delivers an event to its application.
+    pub(crate) fn tell(&mut self, application: &mut dyn Application, event: SocketEvent) {
+        match event {
+            SocketEvent::Opened(socket) => application.opened(self, socket),
+            SocketEvent::FirstByte(socket) => application.first_byte(self, socket),
+            SocketEvent::FlightArrived(socket) => application.flight_arrived(self, socket),
+            SocketEvent::Received(socket, message, first_byte_at) => {
                 self.first_byte_at = first_byte_at;
                 application.received(self, socket, message);
             }
-            News::Delivered(socket) => application.delivered(self, socket),
-            News::Closed(socket, how) => application.closed(self, socket, how),
-            News::Arrived(_) => application.arrived(self),
-            News::Datagram(datagram) => application.datagram(self, datagram),
+            SocketEvent::Delivered(socket) => application.delivered(self, socket),
+            SocketEvent::Closed(socket, how) => application.closed(self, socket, how),
+            SocketEvent::Arrived(_) => application.arrived(self),
+            SocketEvent::Datagram(datagram) => application.datagram(self, datagram),
         }
     }
 

@@ -42,7 +42,7 @@ use crate::flows::{Flow, What};
 use crate::part::Use;
 use crate::secure::{Pair, Sessions};
 use crate::sockets::{address, local, set_ect, set_peer, set_up_quic};
-use crate::world::{News, Watched, World};
+use crate::world::{SocketEvent, Watched, World};
 
 /// What connections have in common.
 #[derive(Debug, Default)]
@@ -496,7 +496,7 @@ impl World {
                 if let Some(connection) = self.flows.quic_mut(socket) {
                     connection.arrive(handle, state);
                 }
-                self.news.push_back(News::Arrived(owner));
+                self.events.push_back(SocketEvent::Arrived(owner));
                 self.drive(now, socket);
             }
             Err(why) => {
@@ -552,10 +552,10 @@ impl World {
     fn tell_quic(&mut self, socket: Socket) {
         let Some(connection) = self.flows.quic_mut(socket) else { return };
         while let Some(progress) = connection.progress(socket.side()) {
-            self.news.push_back(match progress {
-                Progress::Opened => News::Opened(socket),
-                Progress::Received(message, begun) => News::Received(socket, message, begun),
-                Progress::Closed(how) => News::Closed(socket, how),
+            self.events.push_back(match progress {
+                Progress::Opened => SocketEvent::Opened(socket),
+                Progress::Received(message, begun) => SocketEvent::Received(socket, message, begun),
+                Progress::Closed(how) => SocketEvent::Closed(socket, how),
             });
         }
         if connection.is_over() {

@@ -281,9 +281,9 @@ impl Live {
     }
 
     fn tell_news(&mut self) {
-        while let Some(news) = self.world.news.pop_front() {
-            if let Some(application) = news.application(&self.world.flows) {
-                self.tell(application, |application, host| host.tell(application, news));
+        while let Some(event) = self.world.events.pop_front() {
+            if let Some(application) = event.application(&self.world.flows) {
+                self.tell(application, |application, host| host.tell(application, event));
             }
         }
     }

@@ -14,7 +14,7 @@ use narrows_transport::tls::{self, Flight, Tls};
 use narrows_units::Span;
 use rustls::{ClientConnection, Connection, Error, ServerConnection};
 
-use self::pair::Begun;
+use self::pair::PairConfigs;
 pub(crate) use self::pair::{Alone, Carrier, Pair, Sessions, name};
 
 /// The TLS of one end of a connection.
@@ -168,7 +168,7 @@ impl Configs {
 }
 
 impl Filling {
-    fn new(begun: &Begun) -> Arc<Self> {
+    fn new(begun: &PairConfigs) -> Arc<Self> {
         Arc::new(Self { bytes: begun.filling[0].into(), after: OnceLock::new() })
     }
 }
@@ -188,7 +188,7 @@ impl Secure {
         }
     }
 
-    fn server(begun: &Begun, close_notify: bool, filling: Arc<Filling>) -> Option<Self> {
+    fn server(begun: &PairConfigs, close_notify: bool, filling: Arc<Filling>) -> Option<Self> {
         let tls = Connection::Server(ServerConnection::new(begun.server.clone()).ok()?);
         Some(Self { close_notify, ..Self::new(tls, begun.tls, filling) })
     }

@@ -1,5 +1,5 @@
 //! Everything but the applications: sockets, timers and records. What the kernel reports becomes
-//! news for applications.
+//! events for applications.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -55,7 +55,7 @@ pub(crate) struct World {
     ports_given: HashMap<usize, u16>,
     /// Connections by the addresses of the opening and of the accepting end.
     by_addresses: HashMap<[SocketAddrV4; 2], u32>,
-    pub(crate) news: VecDeque<News>,
+    pub(crate) events: VecDeque<SocketEvent>,
     /// Ends that have something to write when the call is over.
     pub(crate) dirty: Vec<Socket>,
     /// Flows that may be over.
@@ -89,11 +89,11 @@ struct Listener {
 
 /// What an application does not know yet.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum News {
+pub(crate) enum SocketEvent {
     Opened(Socket),
-    Begun(Socket),
+    FirstByte(Socket),
     /// A flight of TLS's handshake has arrived.
-    Shook(Socket),
+    FlightArrived(Socket),
     /// The time is that of the message's first byte.
     Received(Socket, Message, Time),
     Delivered(Socket),
@@ -102,13 +102,13 @@ pub(crate) enum News {
     Datagram(Datagram),
 }
 
-impl News {
+impl SocketEvent {
     /// Returns the application that it is for; `None`: nobody wants it any more.
     pub(crate) fn application(&self, flows: &Flows) -> Option<u32> {
         match *self {
             Self::Opened(socket)
-            | Self::Begun(socket)
-            | Self::Shook(socket)
+            | Self::FirstByte(socket)
+            | Self::FlightArrived(socket)
             | Self::Received(socket, ..)
             | Self::Delivered(socket)
             | Self::Closed(socket, _) => {
@@ -164,7 +164,7 @@ impl World {
             visitors: Vec::new(),
             ports_given: HashMap::new(),
             by_addresses: HashMap::new(),
-            news: VecDeque::new(),
+            events: VecDeque::new(),
             dirty: Vec::new(),
             ended: Vec::new(),
             wakes: BinaryHeap::new(),
@@ -183,7 +183,7 @@ impl World {
         match Watched::of(event.data()) {
             Watched::End => self.handle_end(now, number, event.events()),
             Watched::Listener => match self.listeners[number as usize].owner {
-                Some(owner) => self.news.push_back(News::Arrived(owner)),
+                Some(owner) => self.events.push_back(SocketEvent::Arrived(owner)),
                 None => while self.accept_one(now, number as usize).is_some() {},
             },
             Watched::Datagrams => self.receive_datagrams(number as usize),
@@ -358,7 +358,7 @@ impl World {
             match &mut this.secure {
                 // A client can write when TLS's handshake is complete.
                 Some(secure) if socket.side() == 0 => end.write(secure.hello()),
-                _ => self.news.push_back(News::Opened(socket)),
+                _ => self.events.push_back(SocketEvent::Opened(socket)),
             }
         } else if socket.side() == 0
             && let Err(why) = end.prepare_reports()
@@ -391,7 +391,7 @@ impl World {
             return;
         }
         if end.is_delivered() {
-            self.news.push_back(News::Delivered(socket));
+            self.events.push_back(SocketEvent::Delivered(socket));
         }
         if broken && end.ended {
             // Nothing is read any more, so no read returns the error.
@@ -425,9 +425,9 @@ impl World {
             return;
         }
         while let Some(progress) = connection.progress(socket.side(), now) {
-            self.news.push_back(match progress {
-                Progress::Begun => News::Begun(socket),
-                Progress::Received(message, first) => News::Received(socket, message, first),
+            self.events.push_back(match progress {
+                Progress::FirstByte => SocketEvent::FirstByte(socket),
+                Progress::Received(message, first) => SocketEvent::Received(socket, message, first),
             });
         }
     }
@@ -437,7 +437,7 @@ impl World {
         let Some(connection) = self.flows.connection_mut(socket) else { return };
         if connection.has_messages {
             if !connection.sides[socket.side()].over {
-                self.news.push_back(News::Closed(socket, Closed::ByPeer));
+                self.events.push_back(SocketEvent::Closed(socket, Closed::ByPeer));
             }
             return;
         }
@@ -491,7 +491,7 @@ impl World {
         let side = &mut connection.sides[socket.side()];
         side.close();
         if has_messages && !std::mem::replace(&mut side.over, true) {
-            self.news.push_back(News::Closed(socket, how));
+            self.events.push_back(SocketEvent::Closed(socket, how));
         }
         self.ended.push(socket.flow());
     }
@@ -514,7 +514,7 @@ impl World {
         self.ended.push(socket.flow());
     }
 
-    /// Frees the flows that have no end any more. No news of them may be waiting.
+    /// Frees the flows that have no end any more. No events of them may be waiting.
     pub(crate) fn free_ended(&mut self) {
         for flow in std::mem::take(&mut self.ended) {
             let connection = match &self.flows.get(flow).what {

@@ -10,7 +10,7 @@ use narrows_units::{Span, Time};
 
 use crate::agenda::Event;
 use crate::captured::{Captured, Frame, Part, Said};
-use crate::flow::{self, Flows, Notice};
+use crate::flow::{self, Flows, SocketEvent};
 use crate::host::SimulatedHost;
 use crate::monitor::Monitors;
 use crate::network::{Loss, Network, Taken};
@@ -47,8 +47,8 @@ pub struct Simulation {
     flow_samples: FlowSamples,
     /// The run's end, or the time before it at which TCP is sampled or a packet is lost next.
     halt: Time,
-    /// Notices for applications, not yet delivered.
-    news: Vec<Notice>,
+    /// Events for applications, not yet delivered.
+    socket_events: Vec<SocketEvent>,
     /// The number of queries in the plan, all applications together.
     queries: u64,
 }
@@ -131,7 +131,7 @@ impl Simulation {
             goodput,
             flow_samples,
             halt: Time::ZERO,
-            news: Vec::new(),
+            socket_events: Vec::new(),
             queries,
             plan,
         };
@@ -267,8 +267,8 @@ impl Simulation {
         if let Some(due) = self.network.losses.due().by(self.halt) {
             self.halt = due;
         }
-        if self.flows.has_news() {
-            self.tell_news();
+        if self.flows.has_events() {
+            self.tell_events();
         }
         if self.plan.end_when_done && application::all_done(&self.applications) {
             self.stopped = Stopped::Done;
@@ -315,18 +315,18 @@ impl Simulation {
         }
     }
 
-    /// Delivers notices to applications, including those that their reactions cause.
+    /// Delivers events to applications, including those that their reactions cause.
     #[inline(never)]
-    fn tell_news(&mut self) {
-        let mut news = std::mem::take(&mut self.news);
-        while self.flows.has_news() {
-            self.flows.take_news(&mut news);
-            for notice in news.drain(..) {
-                let application = notice.application(&self.flows);
-                self.tell(application, |application, host| host.tell(application, notice));
+    fn tell_events(&mut self) {
+        let mut events = std::mem::take(&mut self.socket_events);
+        while self.flows.has_events() {
+            self.flows.take_events(&mut events);
+            for event in events.drain(..) {
+                let application = event.application(&self.flows);
+                self.tell(application, |application, host| host.tell(application, event));
             }
         }
-        self.news = news;
+        self.socket_events = events;
         self.flows.free_ended();
     }
 

@@ -11,11 +11,11 @@ mod datagrams;
 mod dialogue;
 mod listed;
 mod listener;
-mod notice;
 mod opening;
 mod path_mtu;
 mod quic;
 mod sessions;
+mod socket_event;
 mod stateless;
 
 use std::collections::VecDeque;
@@ -29,9 +29,9 @@ use narrows_units::Time;
 use self::listed::Listed;
 pub(crate) use self::listed::Row;
 use self::listener::Listener;
-pub(crate) use self::notice::Notice;
 pub(crate) use self::opening::NewConnection;
 use self::sessions::Sessions;
+pub(crate) use self::socket_event::SocketEvent;
 use crate::network::Network;
 use crate::packet::{Label, Packet};
 use crate::pushed::LongWrite;
@@ -54,7 +54,7 @@ pub(crate) struct Flows {
     /// Their names, concatenated.
     names: String,
     /// Notices for applications, in order.
-    news: Vec<Notice>,
+    events: Vec<SocketEvent>,
     /// Ends at which an application has written, opened or closed, with segments not yet sent.
     unsent: Vec<u32>,
     /// Flows that both ends have finished with.
@@ -103,7 +103,7 @@ impl Flows {
             listeners: Vec::new(),
             listed: Vec::new(),
             names: String::new(),
-            news: Vec::new(),
+            events: Vec::new(),
             unsent: Vec::new(),
             ending: Vec::new(),
             received_by_ended: Vec::new(),
@@ -177,7 +177,7 @@ impl Flows {
             self.handle_dialogue(now, packet, network);
         } else if connection.handle_packet(now, packet, network) {
             let generation = connection.generation();
-            self.news.push(Notice::Delivered(Socket { end: 2 * flow, generation }));
+            self.events.push(SocketEvent::Delivered(Socket { end: 2 * flow, generation }));
         }
     }
 
@@ -197,14 +197,14 @@ impl Flows {
         }
     }
 
-    /// Moves the notices for applications to `into`.
-    pub(crate) fn take_news(&mut self, into: &mut Vec<Notice>) {
-        std::mem::swap(&mut self.news, into);
+    /// Moves the events for applications to `into`.
+    pub(crate) fn take_events(&mut self, into: &mut Vec<SocketEvent>) {
+        std::mem::swap(&mut self.events, into);
     }
 
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        !self.news.is_empty()
+    pub(crate) fn has_events(&self) -> bool {
+        !self.events.is_empty()
     }
 
     /// Returns the application at an end.

@@ -10,7 +10,7 @@ use narrows_transport::{quic, tls};
 use narrows_units::Time;
 
 use crate::agenda::Event;
-use crate::flow::{Flows, NewConnection, Notice};
+use crate::flow::{Flows, NewConnection, SocketEvent};
 use crate::network::Network;
 use crate::packet::Packet;
 use crate::transport::Connection;
@@ -421,23 +421,23 @@ impl SimulatedHost<'_> {
         }
     }
 
-    /// Delivers a notice to its application.
-    pub(crate) fn tell(&mut self, application: &mut dyn Application, notice: Notice) {
-        match notice {
-            Notice::Opened(socket) => application.opened(self, socket),
-            Notice::Begun(socket) => application.begun(self, socket),
-            Notice::Received(socket, message, first_byte_at) => {
+    /// Delivers an event to its application.
+    pub(crate) fn tell(&mut self, application: &mut dyn Application, event: SocketEvent) {
+        match event {
+            SocketEvent::Opened(socket) => application.opened(self, socket),
+            SocketEvent::FirstByte(socket) => application.first_byte(self, socket),
+            SocketEvent::Received(socket, message, first_byte_at) => {
                 self.first_byte_at = first_byte_at;
                 application.received(self, socket, message);
             }
-            Notice::Delivered(socket) => application.delivered(self, socket),
-            Notice::Closed(socket, how) => application.closed(self, socket, how),
-            Notice::Flight(socket, flight) => {
+            SocketEvent::Delivered(socket) => application.delivered(self, socket),
+            SocketEvent::Closed(socket, how) => application.closed(self, socket, how),
+            SocketEvent::Flight(socket, flight) => {
                 self.flows.take_flight(self.now, socket, flight, self.network);
-                application.shook(self, socket);
+                application.flight_arrived(self, socket);
             }
-            Notice::Arrived(_) => application.arrived(self),
-            Notice::Datagram(datagram) => application.datagram(self, datagram),
+            SocketEvent::Arrived(_) => application.arrived(self),
+            SocketEvent::Datagram(datagram) => application.datagram(self, datagram),
         }
     }
 }

@@ -121,7 +121,7 @@ impl Application for Serving {
         self.accept(host);
     }
 
-    fn begun(&mut self, host: &mut dyn Host, socket: Socket) {
+    fn first_byte(&mut self, host: &mut dyn Host, socket: Socket) {
         let number = host.number(socket);
         let timeout = self.settings.tcp.as_ref().and_then(|tcp| tcp.half_query_timeout);
         let (Some(timeout), Some(connection)) = (timeout, self.connections.get_mut(number)) else {
@@ -135,7 +135,7 @@ impl Application for Serving {
 
     /// Each part of a handshake that the server reads begins its timeout again, as libevent does
     /// with persistent events. Measured with Unbound (tests/dns_behaviour/busy_handshakes.py).
-    fn shook(&mut self, host: &mut dyn Host, socket: Socket) {
+    fn flight_arrived(&mut self, host: &mut dyn Host, socket: Socket) {
         let number = host.number(socket);
         let Some(tcp) = &self.settings.tcp else { return };
         let Some(connection) = self.connections.get_mut(number) else { return };

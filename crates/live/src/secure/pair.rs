@@ -57,7 +57,7 @@ pub(crate) struct Pair {
 
 /// The configurations of one connection.
 #[derive(Debug)]
-pub(crate) struct Begun {
+pub(crate) struct PairConfigs {
     pub(crate) client: Arc<ClientConfig>,
     pub(crate) server: Arc<ServerConfig>,
     /// The lengths of its messages.
@@ -134,19 +134,19 @@ impl Pair {
 
     /// Returns the configurations of the next connection of a client with these sessions. It has to
     /// begin before the next call.
-    pub(crate) fn begin(&self, sessions: &Arc<Sessions>) -> Begun {
+    pub(crate) fn begin(&self, sessions: &Arc<Sessions>) -> PairConfigs {
         self.begin_with(sessions, !sessions.is_empty())
     }
 
     /// Returns the same for a client that has a session or not.
-    pub(crate) fn begin_with(&self, sessions: &Arc<Sessions>, has_session: bool) -> Begun {
+    pub(crate) fn begin_with(&self, sessions: &Arc<Sessions>, has_session: bool) -> PairConfigs {
         let (of_client, of_server) = self.settings;
         let tls = Tls::new(of_client, of_server, has_session);
         self.verifier.resumes.store(tls.is_resumed(), Relaxed);
         let client = resuming(&self.client, of_client, sessions);
         let which = usize::from(tls.is_resumed());
         let server = self.servers[which].clone();
-        Begun { client, server, tls, filling: self.fillings[which] }
+        PairConfigs { client, server, tls, filling: self.fillings[which] }
     }
 }
 
@@ -242,7 +242,7 @@ fn certificate(
     }
 }
 
-/// Returns the filling of tickets (see [`Begun`]), or the least length of a ticket.
+/// Returns the filling of tickets (see [`PairConfigs`]), or the least length of a ticket.
 fn filling(server: &tls::Server, tickets: u32, carrier: Carrier) -> Result<[u32; 2], u32> {
     if tickets == 0 {
         return Ok([0; 2]);

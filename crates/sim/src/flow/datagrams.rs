@@ -3,7 +3,7 @@
 use narrows_apps::{Datagram, Socket};
 use narrows_units::Time;
 
-use super::{Flow, Flows, Notice};
+use super::{Flow, Flows, SocketEvent};
 use crate::network::Network;
 use crate::packet::{Packet, PacketKind, Stamp};
 
@@ -33,7 +33,7 @@ impl Flows {
     /// Handles a datagram that has reached its host.
     pub(crate) fn handle_datagram(&mut self, packet: &Packet) {
         if let Some(datagram) = self.datagram(packet) {
-            self.news.push(Notice::Datagram(datagram));
+            self.events.push(SocketEvent::Datagram(datagram));
         }
     }
 

@@ -1,13 +1,13 @@
-//! Segments of connections whose applications exchange messages, and the notices that follow.
+//! Segments of connections whose applications exchange messages, and the events that follow.
 
 use narrows_apps::Socket;
 use narrows_transport::half_open::Admission;
 use narrows_units::Time;
 
-use super::{Flow, Flows, Notice};
+use super::{Flow, Flows, SocketEvent};
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::transport::{Connection, News};
+use crate::transport::{Connection, ConnectionEvent};
 
 impl Flows {
     /// Handles a segment that has reached an end of such a connection.
@@ -57,7 +57,7 @@ impl Flows {
         let was_open = endpoint.is_open();
         if connection.handle_counted(now, packet, network) {
             let generation = connection.generation();
-            self.news.push(Notice::Delivered(Socket { end: 2 * flow, generation }));
+            self.events.push(SocketEvent::Delivered(Socket { end: 2 * flow, generation }));
         }
         if let Some(dialogue) = &mut connection.dialogue {
             let this = &mut dialogue.sides[side];
@@ -82,7 +82,7 @@ impl Flows {
             }
             if let Some(listener) = self.listener(application) {
                 listener.queue.push_back(socket);
-                self.news.push(Notice::Arrived(application));
+                self.events.push(SocketEvent::Arrived(application));
             }
         }
         self.collect_news(now, end);
@@ -109,13 +109,15 @@ impl Flows {
                 listener.half_open.leave();
             }
         }
-        while let Some(news) = dialogue.next_news(now, socket.side(), endpoint) {
-            self.news.push(match news {
-                News::Opened => Notice::Opened(socket),
-                News::Begun => Notice::Begun(socket),
-                News::Flight(flight) => Notice::Flight(socket, flight),
-                News::Received(message, begun) => Notice::Received(socket, message, begun),
-                News::Closed(how) => Notice::Closed(socket, how),
+        while let Some(event) = dialogue.next_event(now, socket.side(), endpoint) {
+            self.events.push(match event {
+                ConnectionEvent::Opened => SocketEvent::Opened(socket),
+                ConnectionEvent::FirstByte => SocketEvent::FirstByte(socket),
+                ConnectionEvent::Flight(flight) => SocketEvent::Flight(socket, flight),
+                ConnectionEvent::Received(message, begun) => {
+                    SocketEvent::Received(socket, message, begun)
+                }
+                ConnectionEvent::Closed(how) => SocketEvent::Closed(socket, how),
             });
         }
         let is_over = |side: usize| {

@@ -1,13 +1,13 @@
-//! Flows of QUIC: how they begin, what they receive, and the notices that follow.
+//! Flows of QUIC: how they begin, what they receive, and the events that follow.
 
 use narrows_apps::{Message, Socket};
 use narrows_transport::quic::{Config, LEAST_PAYLOAD};
 use narrows_units::Time;
 
-use super::{Flow, Flows, NewConnection, Notice};
+use super::{Flow, Flows, NewConnection, SocketEvent};
 use crate::network::Network;
 use crate::packet::{IP_HEADER, Label, Packet, UDP_HEADER};
-use crate::transport::quic::{Connection, News};
+use crate::transport::quic::{Connection, ConnectionEvent};
 
 impl Flows {
     /// Lets an application's listener use QUIC too, with its TLS settings.
@@ -83,7 +83,7 @@ impl Flows {
         true
     }
 
-    /// Closes a connection whose application needs no further notices.
+    /// Closes a connection whose application needs no further events.
     pub(super) fn abort_quic(&mut self, now: Time, socket: Socket, network: &mut Network) {
         let Some(connection) = self.quic_of(socket) else { return };
         connection.abort(socket.side());
@@ -114,7 +114,7 @@ impl Flows {
             if let Some(listener) = self.listener(application) {
                 listener.queue.push_back(socket);
             }
-            self.news.push(Notice::Arrived(application));
+            self.events.push(SocketEvent::Arrived(application));
         }
         self.collect_quic_news(end);
     }
@@ -150,15 +150,17 @@ impl Flows {
         let owners = self.owners[end as usize / 2].applications;
         let Flow::Quic(connection) = &mut self.table[end as usize / 2] else { return };
         let socket = Socket { end, generation: connection.generation() };
-        while let Some(news) = connection.next_news(socket.side()) {
-            self.news.push(match news {
-                News::Tickets(jar, count) => {
+        while let Some(event) = connection.next_event(socket.side()) {
+            self.events.push(match event {
+                ConnectionEvent::Tickets(jar, count) => {
                     self.sessions.keep_tickets(owners, jar, count);
                     continue;
                 }
-                News::Opened => Notice::Opened(socket),
-                News::Received(message, begun) => Notice::Received(socket, message, begun),
-                News::Closed(how) => Notice::Closed(socket, how),
+                ConnectionEvent::Opened => SocketEvent::Opened(socket),
+                ConnectionEvent::Received(message, begun) => {
+                    SocketEvent::Received(socket, message, begun)
+                }
+                ConnectionEvent::Closed(how) => SocketEvent::Closed(socket, how),
             });
         }
         if connection.is_over() && !connection.ending {

@@ -102,7 +102,7 @@ impl Flows {
         if let Flight::Tickets(count) = flight {
             self.sessions.keep_tickets(owners, jar, count);
         }
-        // Even without tickets, there may be notices for the application.
+        // Even without tickets, there may be events for the application.
         self.change(socket, |_| {});
         for write in writes {
             self.change(socket, |connection| {

@@ -4,7 +4,7 @@ use narrows_apps::{Datagram, Message, Socket, relay};
 use narrows_transport::tcp::Segment;
 use narrows_units::Time;
 
-use super::{Flow, Flows, Notice};
+use super::{Flow, Flows, SocketEvent};
 use crate::network::Network;
 use crate::packet::Packet;
 use crate::transport::stateless::{Answer, Told};
@@ -26,8 +26,8 @@ impl Flows {
             end.asked = end.asked.or(asked);
             let association = Socket { end: 2 * flow, generation }.into();
             let (socket, goes_back) = (0, false);
-            self.news.extend(end.asked.map(|message| {
-                Notice::Datagram(Datagram { association, socket, goes_back, message })
+            self.events.extend(end.asked.map(|message| {
+                SocketEvent::Datagram(Datagram { association, socket, goes_back, message })
             }));
         }
         connection.flush_stateless(now, 2 * flow + 1, network);
@@ -86,7 +86,7 @@ impl Flows {
         if let Some(listener) = self.listener(application) {
             listener.queue.push_back(socket);
         }
-        self.news.push(Notice::Arrived(application));
+        self.events.push(SocketEvent::Arrived(application));
         self.collect_news(now, end);
     }
 }

@@ -64,13 +64,13 @@ enum Content {
     Flight(Flight),
 }
 
-/// Something that an application, or TLS, has to be told.
+/// Something that an application, or TLS, has to learn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum ConnectionEvent {
     Opened,
     Flight(Flight),
-    /// A part of a message has arrived. Only servers are told.
-    Begun,
+    /// A part of a message has arrived. Only servers learn this.
+    FirstByte,
     /// A whole message has arrived; the time is that of its first byte.
     Received(Message, Time),
     Closed(Closed),
@@ -159,12 +159,12 @@ impl Dialogue {
     }
 
     /// Returns the next thing that an end's application does not know yet.
-    pub(crate) fn next_news(
+    pub(crate) fn next_event(
         &mut self,
         now: Time,
         side: usize,
         endpoint: &Endpoint,
-    ) -> Option<News> {
+    ) -> Option<ConnectionEvent> {
         let is_secure = side == 1 || self.tls.is_none_or(|tls| tls.is_ready);
         let this = &mut self.sides[side];
         if !this.attached || this.over || this.in_handshake {
@@ -172,7 +172,7 @@ impl Dialogue {
         }
         if !this.told_open && endpoint.is_open() && is_secure {
             this.told_open = true;
-            return Some(News::Opened);
+            return Some(ConnectionEvent::Opened);
         }
         if let Some(&(ends_at, content)) = this.unread.front() {
             let received = endpoint.bytes_received();
@@ -180,7 +180,7 @@ impl Dialogue {
                 this.begun = now.into();
                 let is_message = matches!(content, Content::Message(_));
                 if side == 1 && is_message && received < ends_at {
-                    return Some(News::Begun);
+                    return Some(ConnectionEvent::FirstByte);
                 }
             }
             if received >= ends_at {
@@ -189,26 +189,26 @@ impl Dialogue {
                 let begun = std::mem::replace(&mut this.begun, MaybeTime::NONE);
                 return Some(match content {
                     Content::Message(message) => {
-                        News::Received(message, begun.get().unwrap_or(now))
+                        ConnectionEvent::Received(message, begun.get().unwrap_or(now))
                     }
                     Content::Flight(flight) => {
                         this.in_handshake = true;
-                        News::Flight(flight)
+                        ConnectionEvent::Flight(flight)
                     }
                 });
             }
         }
         if let Some(why) = endpoint.failure() {
             this.over = true;
-            return Some(News::Closed(why));
+            return Some(ConnectionEvent::Closed(why));
         }
         if !this.told_peer_closed && endpoint.is_peer_closed() {
             this.told_peer_closed = true;
-            return Some(News::Closed(Closed::ByPeer));
+            return Some(ConnectionEvent::Closed(Closed::ByPeer));
         }
         if endpoint.is_closed() {
             this.over = true;
-            return Some(News::Closed(Closed::Done));
+            return Some(ConnectionEvent::Closed(Closed::Done));
         }
         None
     }

@@ -6,4 +6,4 @@ pub(crate) mod quic;
 pub(crate) mod stateless;
 
 pub(crate) use self::connection::Connection;
-pub(crate) use self::dialogue::{Dialogue, News};
+pub(crate) use self::dialogue::{ConnectionEvent, Dialogue};

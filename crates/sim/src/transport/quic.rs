@@ -54,9 +54,9 @@ pub(crate) struct Side {
     pub(crate) ip_bytes: u64,
 }
 
-/// A notice to an application.
+/// An event for an application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum News {
+pub(crate) enum ConnectionEvent {
     Opened,
     /// The client has tickets: the set of its sessions that they join, and their number.
     Tickets(u32, u32),
@@ -189,18 +189,18 @@ impl Connection {
     }
 
     /// Returns the next thing that an end's application does not know yet.
-    pub(crate) fn next_news(&mut self, side: usize) -> Option<News> {
+    pub(crate) fn next_event(&mut self, side: usize) -> Option<ConnectionEvent> {
         let (this, end) = (&mut self.sides[side], &mut self.ends[side]);
         if side == 0 && !self.told_tickets && end.has_tickets() {
             self.told_tickets = true;
-            return Some(News::Tickets(self.tls.jar, self.tls.tickets()));
+            return Some(ConnectionEvent::Tickets(self.tls.jar, self.tls.tickets()));
         }
         if !this.attached || this.over {
             return None;
         }
         if !this.told_open && end.is_open() {
             this.told_open = true;
-            return Some(News::Opened);
+            return Some(ConnectionEvent::Opened);
         }
         if this.told_open
             && let Some((stream, begun)) = end.next_whole()
@@ -209,20 +209,20 @@ impl Connection {
             if side == 1 {
                 self.asked.push((message.tag, stream));
             }
-            return Some(News::Received(message, begun));
+            return Some(ConnectionEvent::Received(message, begun));
         }
         match end.end()? {
             End::There if !this.told_peer_closed => {
                 this.told_peer_closed = true;
-                Some(News::Closed(Closed::ByPeer))
+                Some(ConnectionEvent::Closed(Closed::ByPeer))
             }
             End::There | End::Here => {
                 this.over = true;
-                Some(News::Closed(Closed::Done))
+                Some(ConnectionEvent::Closed(Closed::Done))
             }
             End::Silence => {
                 this.over = true;
-                Some(News::Closed(Closed::TimedOut))
+                Some(ConnectionEvent::Closed(Closed::TimedOut))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Notices to applications.
+//! Events for applications.
 
 use narrows_apps::{Datagram, Message, Socket};
 use narrows_transport::Closed;
@@ -7,12 +7,12 @@ use narrows_units::Time;
 
 use super::Flows;
 
-/// A notice to an application.
+/// An event for an application.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Notice {
+pub(crate) enum SocketEvent {
     Opened(Socket),
     /// A part of a message has arrived.
-    Begun(Socket),
+    FirstByte(Socket),
     /// A whole message has arrived; the time is that of its first byte.
     Received(Socket, Message, Time),
     Delivered(Socket),
@@ -24,12 +24,12 @@ pub(crate) enum Notice {
     Datagram(Datagram),
 }
 
-/// Who gets a notice, and how.
-impl Notice {
+/// Who gets an event, and how.
+impl SocketEvent {
     pub(crate) fn application(&self, flows: &Flows) -> u32 {
         match *self {
             Self::Opened(socket)
-            | Self::Begun(socket)
+            | Self::FirstByte(socket)
             | Self::Received(socket, ..)
             | Self::Delivered(socket)
             | Self::Flight(socket, _)
