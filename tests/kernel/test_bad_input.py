@@ -99,7 +99,10 @@ def test_no_room_for_a_runs_folder(
     assert gone(lambda: bool(left(full)))
 
 
-MAKEFILE = """
+MAKEFILE = """\
+VERSION = 6
+PATCHLEVEL = 1
+
 allnoconfig:
 	cp $(KCONFIG_ALLCONFIG) .config
 kernelversion:
