@@ -180,7 +180,7 @@ def play(plan: Mapping[str, Any], number: int, folder: Path) -> dict[str, dict[s
         node: {"address": f"127.78.{number}.{1 + place}"}
         for place, node in enumerate(plan["nodes"])
     }
-    job = live.give(plan, places, folder)
+    job = live.give(plan, places, (), folder)
     words = [job["program"], job["plan"], "--places", job["places"], "--prepared", "--out", TABLES]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=60)
     if "Permission denied" in done.stderr:

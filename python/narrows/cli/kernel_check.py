@@ -14,7 +14,7 @@ EXAMPLES = """\
 # Shows the kernels of this machine, and which one a run would use.
 narrows kernel check
 
-# Shows which of them can run a scenario, and the keys that the others cannot honour.
+# Shows which of them can run a scenario, and what the others refuse.
 narrows kernel check scenarios/dns-behind-red.toml
 
 narrows kernel check --json
