@@ -158,7 +158,7 @@ def test_a_percentile_at_the_jump_is_said_wherever_it_is_shown() -> None:
             (plot_sweep(sweep, key, "limit").table(), "combinations"),
             (compared.only([key]).table(), "groups"),
         ):
-            said = f"warning: all {whose}: 98.8 % of the answered queries were asked only once"
+            said = f"warning: all {whose}: 98.8 % of the answered queries were asked once"
             assert str(table).count(said) == is_said
             assert str(table).count("warning") == is_said
     few = plot_sweep(sweep, "dns.response_p99_ms", "limit", where={"limit": 100}).table()

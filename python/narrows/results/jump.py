@@ -86,10 +86,9 @@ def _sentences(parts: Sequence[_Part], keys: Collection[str], every: str) -> lis
             dict.fromkeys(f"{100.0 * end:.1f}" for end in (min(at.values()), max(at.values())))
         )
         found.append(
-            f"{'; '.join(names)}: {' to '.join(ends)} % of the answered queries were asked only "
-            f'once; that is so close to {percent} % that "{percent} % within" may jump from seed '
-            "to seed, between their times and those of repeated queries; hint: compare the shares "
-            "answered"
+            f"{'; '.join(names)}: {' to '.join(ends)} % of the answered queries were asked once, "
+            f'so "{percent} % within" may jump between their times and those of repeated queries; '
+            "compare the shares answered"
         )
     return found
 
