@@ -6,6 +6,7 @@ import pytest
 
 from narrows.backends import get
 from narrows.backends.kernel.backend import job_of
+from narrows.backends.kernel.quic_probes import without_probes
 from narrows.scenario import Scenario
 from tests.kernel.scenarios import dumbbell
 
@@ -28,3 +29,8 @@ def test_only_a_group_with_other_probes_is_named() -> None:
 def test_a_kernel_run_is_the_same_with_other_probes(other: str) -> None:
     assert job_of(over_quic("quinn")) == job_of(over_quic(other))
     assert job_of(over_quic("quinn")) != job_of(dumbbell())
+
+
+def test_a_pings_number_of_packets_is_kept() -> None:
+    plan = {"ping": {"probes": 5}, "quic": {"probes": "quinn", "id": 8}}
+    assert without_probes([plan]) == [{"ping": {"probes": 5}, "quic": {"id": 8}}]

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-KEY = "probes"
-
 
 def quic_probes(plan: Mapping[str, Any]) -> Iterator[str]:
     """A sentence for each group of a plan whose probes the kernel's QUIC does not send."""
@@ -26,17 +24,19 @@ def quic_probes(plan: Mapping[str, Any]) -> Iterator[str]:
 
 
 def without_probes(part: Any) -> Any:
-    """The same part of a plan without this key, which the kernel's backend does not look at."""
+    """The same part of a plan without this key of QUIC, which the kernel's backend ignores."""
     if isinstance(part, Mapping):
-        return {key: without_probes(value) for key, value in part.items() if key != KEY}
+        # Only QUIC's settings: a ping's `probes` is a number of packets.
+        hidden = "probes" if part.get("probes") in ("rfc-9002", "quinn") else None
+        return {key: without_probes(value) for key, value in part.items() if key != hidden}
     return [without_probes(each) for each in part] if isinstance(part, list) else part
 
 
 def _values(part: Any) -> Iterator[Any]:
-    """All values of the key in a part of a plan."""
+    """All values of a key `probes` in a part of a plan."""
     if isinstance(part, Mapping):
         for key, value in part.items():
-            yield from [value] if key == KEY else _values(value)
+            yield from [value] if key == "probes" else _values(value)
     elif isinstance(part, list):
         for each in part:
             yield from _values(each)
