@@ -204,8 +204,8 @@ def test_defaults_are_those_of_tc(queue: dict[str, Any], plan: Any) -> None:
         ({"kind": "fq-codel", "quantum": "100 B"}, 'queue.quantum: must be at least "256 B"'),
         (
             {"kind": "dualpi2", "limit": 50, "step_packets": 50},
-            "queue.step_packets: is above limit, so that the step would never mark; hint: at most "
-            "49, or a higher limit",
+            "queue.step_packets: is not below limit, so that the step would never mark; "
+            "hint: at most 49, or a higher limit",
         ),
         (
             {"kind": "dualpi2", "classic_protection": 10},

@@ -94,7 +94,7 @@ const MOST_GAIN: f64 = 16_777_215.0;
 impl Settings for Config {
     fn check_together(&self) -> Result<(), ConfigError> {
         let above = |key: &str| {
-            Err(ConfigError::new(key, "is above limit, so that the step would never mark")
+            Err(ConfigError::new(key, "is not below limit, so that the step would never mark")
                 .or(format!("at most {}, or a higher limit", self.limit - 1)))
         };
         if self.step_packets.is_some_and(|packets| packets >= self.limit) {

@@ -403,9 +403,9 @@ fn without_drops_on_overload_the_probability_stops_where_l_marks_everything() {
 fn impossible_settings_are_refused() {
     let refused = |config: Config| config.check().expect_err("it is impossible").to_string();
     let step = Config { limit: 100, step_packets: Some(100), ..Config::default() };
-    assert!(refused(step).starts_with("step_packets: is above limit"));
+    assert!(refused(step).starts_with("step_packets: is not below limit"));
     let least = Config { limit: 100, min_qlen_step: 100, ..Config::default() };
-    assert!(refused(least).starts_with("min_qlen_step: is above limit"));
+    assert!(refused(least).starts_with("min_qlen_step: is not below limit"));
     for (config, key) in [
         (Config { alpha: -0.1, ..Config::default() }, "alpha"),
         (Config { beta: f64::NAN, ..Config::default() }, "beta"),
