@@ -207,3 +207,10 @@ def test_dualpi2_needs_linux_7() -> None:
         assert found[key].hint == "use the backend kernel-7"
     for name in ("kernel", "kernel-7"):
         assert not get(name).refusals(scenario)
+
+
+def test_a_change_without_a_scenario_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kernel", "check", "--set", "seed=2"]) == 2
+    assert capsys.readouterr().err == (
+        "error: --set: there is no scenario to change; hint: name its file\n"
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from narrows.cli.complete import scenarios
-from narrows.cli.failure import Exit
+from narrows.cli.failure import Exit, UserError
 from narrows.cli.options import Json, Settings, argument, settings
 
 EXAMPLES = """\
@@ -35,6 +35,8 @@ def command(
     from narrows.backends.kernel.survey import survey
     from narrows.scenario import Scenario
 
+    if set and scenario is None:
+        raise UserError("--set: there is no scenario to change; hint: name its file")
     found = survey(None if scenario is None else Scenario.load(scenario, set=settings(set)))
     if json_output:
         print(json.dumps(found.document(), indent=2))
