@@ -15,7 +15,7 @@ mod without_handshake;
 
 use alloc::sync::Arc;
 
-use narrows_units::{MaybeTime, Span, Time};
+use narrows_units::{Ecn, MaybeTime, Span, Time};
 
 pub use self::without_handshake::Adopted;
 use super::clock::Context;
@@ -301,7 +301,7 @@ impl Endpoint {
         let owed = state.receiver.decide(&cx, state.sender.srtt_us()) == Decision::Send;
         owed.then(|| {
             let seq = state.sender.snd_nxt();
-            state.header(&cx, Outgoing { seq, len: 0, flags: Flags(0), ect: false })
+            state.header(&cx, Outgoing { seq, len: 0, flags: Flags(0), ecn: Ecn::NotEct })
         })
     }
 
@@ -412,7 +412,7 @@ impl Endpoint {
         let known = !matches!(self.state.phase, Phase::Closed | Phase::Listen) && !self.is_failed();
         let (state, cx) = self.at(now);
         let outgoing =
-            Outgoing { seq: state.sender.snd_nxt(), len: 0, flags: Flags::RST, ect: false };
+            Outgoing { seq: state.sender.snd_nxt(), len: 0, flags: Flags::RST, ecn: Ecn::NotEct };
         let reset = known.then(|| Segment::from(state.header(&cx, outgoing)));
         state.sender.fail(&cx);
         reset

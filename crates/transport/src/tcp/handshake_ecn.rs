@@ -119,7 +119,7 @@ impl State {
     pub(super) fn mark_refusal(&mut self, cx: &Context) -> Segment {
         self.handshake_ecn = HandshakeEcn::Nothing;
         let outgoing =
-            Outgoing { seq: self.sender.snd_nxt(), len: 0, flags: Flags::ECE, ect: false };
+            Outgoing { seq: self.sender.snd_nxt(), len: 0, flags: Flags::ECE, ecn: Ecn::NotEct };
         Segment::from(self.header(cx, outgoing))
     }
 

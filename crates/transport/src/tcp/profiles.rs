@@ -6,7 +6,7 @@
 //! timer wheel (4.8). `ns-2`: `Agent/TCP/Reno` with the defaults that ns-2.35 prints, including
 //! limited transmit (`singledup_`).
 
-use narrows_units::Span;
+use narrows_units::{Ecn, Span};
 
 use super::{AckPolicy, Config, Congestion, Recovery, Reduction, RestartAfterIdle, TimerRounding};
 
@@ -56,6 +56,11 @@ impl Config {
             },
             _ => return None,
         })
+    }
+
+    /// Returns the codepoint with which new data are ECN-capable.
+    pub(crate) fn ect(&self) -> Ecn {
+        Ecn::Ect0
     }
 
     /// Returns whether this is the textbook's Tahoe, Reno or NewReno. The latter two inflate the

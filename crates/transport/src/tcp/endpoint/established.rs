@@ -119,7 +119,12 @@ impl State {
             return Some(outgoing);
         }
         let owed = self.receiver.decide(cx, self.sender.srtt_us()) == Decision::Send;
-        owed.then_some(Outgoing { seq: self.sender.snd_nxt(), len: 0, flags: Flags(0), ect: false })
+        owed.then_some(Outgoing {
+            seq: self.sender.snd_nxt(),
+            len: 0,
+            flags: Flags(0),
+            ecn: Ecn::NotEct,
+        })
     }
 
     /// Returns a header with everything that the receiving half has to say, except SACK blocks.
@@ -132,7 +137,7 @@ impl State {
             window: receiver.advertise(),
             len: outgoing.len,
             flags: outgoing.flags.with(Flags::ACK),
-            ecn: if outgoing.ect { Ecn::Ect0 } else { Ecn::NotEct },
+            ecn: outgoing.ecn,
             timestamps: receiver.timestamps.then(|| (cx.timestamp(), receiver.ts_recent)),
         };
         if receiver.echoes_mark() {

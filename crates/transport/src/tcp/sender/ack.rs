@@ -206,7 +206,7 @@ impl Sender {
             ack.set(flag::DATA);
         }
         self.update_window(header, &mut ack);
-        if self.ecn && header.flags.contains(Flags::ECE) {
+        if self.ect.is_capable() && header.flags.contains(Flags::ECE) {
             ack.set(flag::ECE);
         }
         if cx.config.is_classic() {

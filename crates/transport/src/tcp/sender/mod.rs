@@ -39,7 +39,7 @@ mod unsent;
 
 use core::num::NonZeroU32;
 
-use narrows_units::{MaybeTime, Span, Time};
+use narrows_units::{Ecn, MaybeTime, Span, Time};
 
 use self::chrono::Stopwatch;
 use self::episode::Undo;
@@ -137,7 +137,8 @@ pub(super) struct Sender {
     cwnd_limited: bool,
     fin_queued: bool,
     fin_sent: bool,
-    pub ecn: bool,
+    /// The ECN field of new data; Not-ECT without ECN.
+    pub ect: Ecn,
     queue_cwr: bool,
     frto: bool,
     /// Whether the SYN-ACK is not yet acknowledged, so that the timer serves it (Fast Open).
@@ -235,7 +236,7 @@ impl Sender {
             cwnd_limited: false,
             fin_queued: false,
             fin_sent: false,
-            ecn: false,
+            ect: Ecn::NotEct,
             queue_cwr: false,
             frto: false,
             unconfirmed: false,
@@ -261,7 +262,7 @@ impl Sender {
         self.mss = start.mss;
         self.peer_scale = start.peer_scale;
         self.sack = start.sack && cx.config.recovery == Recovery::Sack;
-        self.ecn = start.ecn;
+        self.ect = if start.ecn { config.ect() } else { Ecn::NotEct };
         self.snd_wnd = start.window;
         self.snd_wl1 = start.peer_seq;
         self.last_sent_us = start.at_us;

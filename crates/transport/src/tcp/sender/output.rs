@@ -6,6 +6,8 @@
 //! returns one segment. The steps that the kernel takes at the end of a burst are taken when `poll`
 //! has no more segments.
 
+use narrows_units::Ecn;
+
 use super::scoreboard::{
     EVER_RETRANSMITTED, FIN, LOST, PSH, RETRANSMITTED, Record, SACKED, UNLISTED,
 };
@@ -20,8 +22,8 @@ pub(crate) struct Outgoing {
     pub len: u16,
     /// FIN, PSH and CWR.
     pub flags: Flags,
-    /// Whether it carries ECT(0): new data on a connection with ECN.
-    pub ect: bool,
+    /// The ECN field of the IP header.
+    pub ecn: Ecn,
 }
 
 impl Sender {
@@ -129,7 +131,7 @@ impl Sender {
             self.todo &= !todo::PERSIST;
             // `tcp_xmit_probe_skb`: an old sequence number makes the other end answer.
             let seq = Seq(self.snd_una.0.wrapping_sub(1));
-            return Some(Outgoing { seq, len: 0, flags: Flags(0), ect: false });
+            return Some(Outgoing { seq, len: 0, flags: Flags(0), ecn: Ecn::NotEct });
         }
         None
     }
@@ -223,8 +225,10 @@ impl Sender {
             self.reduction.sent += 1;
         }
         let mut outgoing = self.outgoing(&record);
-        outgoing.ect = self.ecn && (len > 0 || cx.config.ecn_control == EcnControl::PlusPlus);
-        if self.ecn && len > 0 && self.queue_cwr {
+        if len > 0 || cx.config.ecn_control == EcnControl::PlusPlus {
+            outgoing.ecn = self.ect;
+        }
+        if len > 0 && self.queue_cwr && self.ect.is_capable() {
             self.queue_cwr = false;
             outgoing.flags = outgoing.flags.with(Flags::CWR);
         }
@@ -240,7 +244,7 @@ impl Sender {
         if record.has(PSH) {
             flags = flags.with(Flags::PSH);
         }
-        Outgoing { seq: record.seq, len: record.len, flags, ect: false }
+        Outgoing { seq: record.seq, len: record.len, flags, ecn: Ecn::NotEct }
     }
 
     /// The end of `tcp_write_xmit`.
@@ -334,8 +338,9 @@ impl Sender {
         let record = *record;
         self.last_sent_us = cx.us;
         self.tally.retransmitted += 1;
-        let ect = self.ecn && cx.config.ecn_control == EcnControl::PlusPlus;
-        Outgoing { ect, ..self.outgoing(&record) }
+        let capable = cx.config.ecn_control == EcnControl::PlusPlus;
+        let ecn = if capable { self.ect } else { Ecn::NotEct };
+        Outgoing { ecn, ..self.outgoing(&record) }
     }
 }
 

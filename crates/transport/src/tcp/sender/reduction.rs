@@ -17,7 +17,7 @@ impl Sender {
         self.window.count = 0;
         self.reduction = Reduction { prior_cwnd: self.window.cwnd, delivered: 0, sent: 0 };
         self.window.ssthresh = self.control.ssthresh(cx, self.window.cwnd, signal);
-        self.queue_cwr = self.ecn;
+        self.queue_cwr = self.ect.is_capable();
     }
 
     /// `tcp_cwnd_reduction`: RFC 6937 with the slow-start bound.

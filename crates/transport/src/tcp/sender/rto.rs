@@ -124,7 +124,7 @@ impl Sender {
         self.state = State::Loss;
         self.high_seq = self.snd_nxt;
         self.probe = None;
-        self.queue_cwr = self.ecn;
+        self.queue_cwr = self.ect.is_capable();
         // RFC 5682, 3.1 step 1 and 3.2.
         self.frto = cx.config.frto && (new_recovery || self.retransmits > 0);
     }

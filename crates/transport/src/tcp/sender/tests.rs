@@ -135,7 +135,7 @@ fn a_reduction_begins_and_ends_at_ssthresh() {
         (State::Loss, false),
     ] {
         let mut sender = sender(&config);
-        (sender.state, sender.ecn, sender.snd_nxt) = (state, true, Seq(5000));
+        (sender.state, sender.ect, sender.snd_nxt) = (state, Ecn::Ect0, Seq(5000));
         sender.undo.ssthresh = NonZeroU32::new(7);
         sender.enter_cwr(&at(&config, 200));
         assert_eq!(sender.undo.ssthresh, None);
@@ -173,7 +173,7 @@ fn a_reduction_begins_and_ends_at_ssthresh() {
         assert_eq!(sender.window.cwnd, expected);
     }
     let mut sender = sender(&config);
-    (sender.ecn, sender.window.count) = (false, 3);
+    (sender.ect, sender.window.count) = (Ecn::NotEct, 3);
     sender.begin_reduction(&at(&config, 200), Signal::Loss);
     assert_eq!((sender.queue_cwr, sender.window.count), (false, 0));
 }
@@ -456,4 +456,9 @@ fn a_duplicate_of_a_sacked_segment_shows_reordering() {
         assert_eq!(sender.rack.reordering_seen, seen, "{flags}");
         sender.check_invariants();
     }
+}
+
+/// The ECN field of what may be marked, or not.
+fn ect_if(capable: bool) -> Ecn {
+    if capable { Ecn::Ect0 } else { Ecn::NotEct }
 }

@@ -210,7 +210,7 @@ fn rfc3168_6_1_2_an_echo_needs_ecn() {
         let config =
             if classic { Config::profile("ns-2").expect("a known profile") } else { linux() };
         let mut sender = in_flight(&config);
-        (sender.ecn, sender.sack) = (ecn, !classic);
+        (sender.ect, sender.sack) = (ect_if(ecn), !classic);
         sender.high_seq = Seq(0);
         let header = Header { flags: Flags::ACK.with(Flags::ECE), ..ack(1001) };
         sender.handle_ack(&at(&config, 200), &header, &[]);

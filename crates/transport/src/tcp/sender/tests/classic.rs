@@ -190,7 +190,7 @@ fn a_new_acknowledgement_opens_the_window_once() {
         (State::Recovery, 10_001, 10),
     ] {
         let mut sender = sending(&config);
-        (sender.ecn, sender.state, sender.high_seq) = (true, state, Seq(high));
+        (sender.ect, sender.state, sender.high_seq) = (Ecn::Ect0, state, Seq(high));
         let header = Header { flags: Flags::ACK.with(Flags::ECE), ..ack(1001) };
         sender.handle_ack(&at(&config, 200), &header, &[]);
         assert_eq!(sender.window.cwnd, expected, "{state:?} {high}");
