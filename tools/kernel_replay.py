@@ -1,18 +1,39 @@
 """Records what a Linux kernel's TCP senders receive and send, for transport's tests/tcp_replay.
 
-    .venv/bin/python tools/kernel_replay.py crates/transport/tests/tcp_replay/kernel
+    .venv/bin/python tools/kernel_replay.py crates/transport/tests/tcp_replay/kernel [VARIANT ...]
 
-Runs eight connections over RED (or a FIFO) with a delay that varies, on the guest kernel, captures
-both directions next to the senders, and writes one file for each variant of TCP's settings. Needs
-tcpdump and `narrows kernel prepare`.
+Captures both directions next to the senders, on the guest kernel, and writes one file for each
+variant of TCP's settings. Needs tcpdump and `narrows kernel prepare`. `cubic`, `reno`, `ecn`,
+`fifo`, `no-rack` and `no-sack` are eight connections over RED (or a FIFO) with a delay that varies.
+The others have no jitter and a round trip of 40 ms:
 
-A line is what arrives at the sender (`i`) or leaves it (`o`):
+- `bbr`: three BBR connections over 3 Mbit/s with a FIFO of one bandwidth-delay product, which 0.3 %
+  of the segments do not reach
+- `bbr-alone`: one BBR connection over a FIFO of four of them, without other losses
+- `paced`: CUBIC as `bbr`, paced by TCP itself (SO_MAX_PACING_RATE)
+- `dctcp`: two DCTCP connections over 6 Mbit/s with a queue that marks what has waited for 5 ms;
+  0.1 % of the segments get lost
+- `dctcp-receiver`: the same at the receivers, whose acknowledgements echo the marks
+
+A line is what arrives (`i`) or leaves (`o`):
 
     i TIME_US FLAGS ACK WINDOW TSVAL TSECR [START:END ...]
     o TIME_US FLAGS SEQ LENGTH
 
-Sequence numbers count from the sender's SYN. TSECR counts milliseconds of the file's clock, which
-is shifted so that the kernel's jiffies begin at multiples of 10 ms.
+and next to receivers, with the ECN field (0: none, 1: ECT(1), 2: ECT(0), 3: CE):
+
+    i TIME_US FLAGS SEQ LENGTH TSVAL TSECR ECN
+    o TIME_US FLAGS ACK WINDOW [START:END ...]
+
+Sequence numbers count from the SYN of the end that sends them. TSECR counts milliseconds of the
+file's clock, which is shifted so that the kernel's jiffies begin at multiples of 10 ms.
+
+What the kernel draws or measures is not in the files. A replay can infer it: BBR takes its first
+round trip from the handshake, which is in the file (the SYN-ACK that leaves and the acknowledgement
+that arrives). Each time it enters PROBE_BW, it draws the phase to begin with from seven (all but
+the one that drains): try all, and keep the one whose segments agree for longest. BBR counts
+PROBE_RTT and the age of its smallest round trip in jiffies, and phases in microseconds. No other
+setting draws anything.
 """
 
 from __future__ import annotations
@@ -23,12 +44,15 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from narrows import Scenario, run
 
 CONNECTIONS = 8
 SECONDS = 8
+PACED_SECONDS = 12
 JIFFY_US = 10_000
 
 SCENARIO = f"""
@@ -77,10 +101,107 @@ spread = "1 s"
 tcp = {{ timer_granularity = "10 ms" }}
 
 [monitor]
-capture = ["access.forward", "access.backward"]
+capture = [{{ link = "access", at = "sender" }}]
 """.replace('routers = ["near", "far"]', 'routers = ["path", "near", "far"]')
 
 FIFO = '{ kind = "bfifo", limit = "40000 B" }'
+PACED = f"""
+name = "replay-paced"
+seed = 1
+duration = "{PACED_SECONDS} s"
+nodes = {{ hosts = ["sender", "receiver", "clock", "peer"], routers = ["path", "near", "far"] }}
+
+[[links]]
+name = "access"
+between = ["sender", "path"]
+rate = "10 Gbit/s"
+framing = "ethernet"
+
+[[links]]
+name = "internet"
+between = ["path", "near"]
+rate = "100 Mbit/s"
+delay = "20 ms"
+framing = "ethernet"
+
+[links.forward]
+loss = 0.003
+
+[[links]]
+name = "bottleneck"
+between = ["near", "far"]
+rate = "3 Mbit/s"
+framing = "ethernet"
+queue = {{ kind = "bfifo", limit = "15000 B" }}
+
+[[links]]
+name = "lan"
+between = ["far", "receiver"]
+rate = "1 Gbit/s"
+framing = "ethernet"
+
+[[traffic]]
+kind = "bulk"
+name = "bulk"
+sender = "sender"
+receiver = "receiver"
+connections = 3
+opener = "receiver"
+spread = "1 s"
+tcp = {{ timer_granularity = "10 ms" }}
+
+# Its timers tell when jiffies begin. Those of a paced connection are lost among its segments.
+[[links]]
+name = "timers"
+between = ["clock", "peer"]
+rate = "1 Gbit/s"
+framing = "ethernet"
+delay = "50 ms"
+
+[links.forward]
+loss = 0.1
+
+[[traffic]]
+kind = "bulk"
+name = "timers"
+sender = "clock"
+receiver = "peer"
+connections = 8
+opener = "receiver"
+tcp = {{ timer_granularity = "10 ms" }}
+
+[monitor]
+capture = [
+    {{ link = "access", at = "sender" }},
+    {{ link = "lan", at = "receiver" }},
+    {{ link = "timers", at = "clock" }},
+]
+"""
+
+DCTCP = {
+    "traffic.bulk.tcp.congestion": "dctcp",
+    "traffic.bulk.tcp.ecn": "true",
+    "links.bottleneck.queue": '{ kind = "codel", target = "1 s", interval = "10 s", '
+    'ce_threshold = "5 ms" }',
+    "links.internet.forward.loss": "0.001",
+    "links.bottleneck.rate": "6 Mbit/s",
+    "traffic.bulk.connections": "2",
+    "duration": "7 s",
+}
+PACED_VARIANTS = {
+    "bbr": {"traffic.bulk.tcp.congestion": "bbr"},
+    "bbr-alone": {
+        "traffic.bulk.tcp.congestion": "bbr",
+        "traffic.bulk.connections": "1",
+        "links.bottleneck.queue.limit": "60000 B",
+        "links.internet.forward.loss": "0",
+    },
+    "paced": {"traffic.bulk.tcp.pacing": "true"},
+    "dctcp": DCTCP,
+    "dctcp-receiver": DCTCP,
+}
+"""Settings of each file without jitter."""
+
 VARIANTS = {
     "cubic": {},
     "reno": {"traffic.bulk.tcp.congestion": "reno"},
@@ -96,43 +217,70 @@ VARIANTS = {
 }
 """Settings of each file, by its name, which the test knows too."""
 
-LINE = re.compile(r"([\d.]+) IP (\S+) > (\S+): Flags \[(\S+)\],(.*)")
+PACKET = re.compile(
+    r"([\d.]+) IP \(tos 0x(\w+).*?\)\n\s+(\S+) > (\S+): Flags \[(\S+)\],(.*)", re.MULTILINE
+)
 
 
 def main() -> None:
     """Records a file for each set of TCP settings that the command line asks for."""
+    known = {**VARIANTS, **PACED_VARIANTS}
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("variants", nargs="*", metavar="VARIANT", help="default: all")
     arguments = parser.parse_args()
-    if unknown := set(arguments.variants) - VARIANTS.keys():
-        parser.error(f"{min(unknown)} is none of {', '.join(VARIANTS)}")
+    if unknown := set(arguments.variants) - known.keys():
+        parser.error(f"{min(unknown)} is none of {', '.join(known)}")
     arguments.folder.mkdir(parents=True, exist_ok=True)
-    for variant in arguments.variants or VARIANTS:
+    for variant in arguments.variants or known:
+        scenario = PACED if variant in PACED_VARIANTS else SCENARIO
+        place = "lan@receiver" if variant.endswith("-receiver") else "access@sender"
         with tempfile.TemporaryDirectory() as folder:
-            scenario = Scenario.parse(SCENARIO, file="replay", set=VARIANTS[variant])
-            done = run(scenario, backend="kernel-virtual", out=Path(folder) / "run")
-            connections = _connections(Path(folder) / "run" / "captures")
+            told = Scenario.parse(scenario, file="replay", set=known[variant])
+            done = run(told, backend="kernel-virtual", out=Path(folder) / "run")
+            captures = Path(folder) / "run" / "captures"
+            connections = _connections(captures / f"{place}.pcapng", place.endswith("@sender"))
+            timers = connections
+            if variant in PACED_VARIANTS:
+                timers = _connections(captures / "timers@clock.pcapng", True)
             version = done.host["kernel"]["version"]
-        text = "\n".join(_lines(connections, version))
+        lines = list(_lines(connections, _phase_us(timers), place.endswith("@sender")))
+        text = "\n".join([f"# Linux {version}; tools/kernel_replay.py", *lines])
         (arguments.folder / f"{variant}.txt").write_text(text + "\n")
-        print(f"{variant}: {len(connections)} connections, {text.count(chr(10))} lines")
+        print(f"{variant}: {len(connections)} connections, {len(lines)} lines, {len(text)} bytes")
 
 
-Packet = tuple[int, str, str, str]
-"""Time in microseconds, `i` or `o`, TCP flags, the rest of tcpdump's line."""
+class Packet(NamedTuple):
+    """A packet that a host receives or sends."""
+
+    at: int
+    """Microseconds."""
+    way: str
+    """`i` or `o`."""
+    flags: str
+    ecn: int
+    rest: str
+    """The rest of tcpdump's line."""
 
 
-def _connections(folder: Path) -> list[list[Packet]]:
-    found: dict[tuple[str, str], list[Packet]] = collections.defaultdict(list)
-    for direction, way in (("forward", "o"), ("backward", "i")):
-        command = ["tcpdump", "-r", str(folder / f"access.{direction}.pcapng"), "-n", "-tt", "-S"]
-        output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-        for line in output.splitlines():
-            if match := LINE.match(line):
-                stamp, source, to, flags, rest = match.groups()
-                ends = (source, to.rstrip(":")) if way == "o" else (to.rstrip(":"), source)
-                found[ends].append((round(float(stamp) * 1e6), way, flags, rest))
+def _connections(file: Path, is_opened: bool) -> list[list[Packet]]:
+    """The packets of each connection in a capture at one of its ends.
+
+    Args:
+        file: The capture.
+        is_opened: Whether this end is not the one that has opened the connections.
+    """
+    command = ["tcpdump", "-r", str(file), "-n", "-tt", "-S", "-v", "tcp"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found: dict[tuple[str, str], list[Packet]] = {}
+    for stamp, tos, source, to, flags, rest in PACKET.findall(output):
+        at, ecn = round(float(stamp) * 1e6), int(tos, 16) & 3
+        to = to.rstrip(":")
+        if flags[0] == "S" and "." not in flags:
+            found.setdefault((source, to), [])
+        opener = (source, to) in found
+        ends = (source, to) if opener else (to, source)
+        found[ends].append(Packet(at, "o" if opener != is_opened else "i", flags, ecn, rest))
     return [sorted(found[ends], key=lambda packet: packet[:2]) for ends in sorted(found)]
 
 
@@ -141,11 +289,11 @@ def _phase_us(connections: list[list[Packet]]) -> int:
     phases: collections.Counter[int] = collections.Counter()
     for packets in connections:
         arrived = -JIFFY_US
-        for at, way, flags, _ in packets:
-            if way == "i":
-                arrived = at
-            elif at - arrived > 1000 and "S" not in flags:
-                phases[at % JIFFY_US] += 1
+        for packet in packets:
+            if packet.way == "i":
+                arrived = packet.at
+            elif packet.at - arrived > 1000 and "S" not in packet.flags:
+                phases[packet.at % JIFFY_US] += 1
     if not phases:
         sys.exit("error: no timer fired, so the kernel's jiffies are not known; run for longer")
     # Segments leave a few microseconds after the timer.
@@ -154,34 +302,32 @@ def _phase_us(connections: list[list[Packet]]) -> int:
     return (JIFFY_US - best) % JIFFY_US
 
 
-def _lines(connections: list[list[Packet]], version: str) -> list[str]:
-    shift = _phase_us(connections)
-    lines = [f"# Linux {version}; tools/kernel_replay.py"]
+def _lines(connections: list[list[Packet]], shift: int, is_sender: bool) -> Iterator[str]:
     for packets in connections:
-        lines.append("connection")
-        first = {way: next(p for p in packets if p[1] == way and "S" in p[2]) for way in "io"}
-        start = {way: _number("seq", first[way][3]) for way in "io"}
-        answer = first["o"]
-        stamps = _stamps(answer[3])
-        clock = stamps[0] - (answer[0] + shift) // 1000 - 1 if stamps else 0
-        for at, way, flags, rest in packets:
+        yield "connection"
+        first = {way: next(p for p in packets if p.way == way and "S" in p.flags) for way in "io"}
+        start = {way: _number("seq", first[way].rest) or 0 for way in "io"}
+        stamps = _stamps(first["o"].rest)
+        clock = stamps[0] - (first["o"].at + shift) // 1000 - 1 if stamps else 0
+        for packet in packets:
+            rest, other = packet.rest, "o" if packet.way == "i" else "i"
+            seq, ack = _number("seq", rest), _number("ack", rest)
             length = _number("length", rest) or 0
-            if way == "o":
-                seq = _number("seq", rest)
-                seq = -1 if seq is None else (seq - (start["o"] or 0)) % 2**32
-                lines.append(f"o {at + shift} {flags} {seq} {length}")
-                continue
-            ack = _number("ack", rest)
-            ack = 0 if ack is None else (ack - (start["o"] or 0)) % 2**32
+            seq = -1 if seq is None else (seq - start[packet.way]) % 2**32
+            ack = 0 if ack is None else (ack - start[other]) % 2**32
             stamp, echo = _stamps(rest) or (0, 0)
             echo = (echo - clock) % 2**32 if echo else 0
-            blocks = " ".join(
-                ":".join(str((int(edge) - (start["o"] or 0)) % 2**32) for edge in block)
+            blocks = [
+                ":".join(str((int(edge) - start[other]) % 2**32) for edge in block)
                 for block in re.findall(r"\{(\d+):(\d+)\}", rest)
-            )
-            line = f"i {at + shift} {flags} {ack} {_number('win', rest)} {stamp} {echo} {blocks}"
-            lines.append(line.rstrip())
-    return lines
+            ]
+            has_data = (packet.way == "o") == is_sender
+            parts: list[object] = [packet.way, packet.at + shift, packet.flags]
+            parts += [seq, length] if has_data else [ack, _number("win", rest)]
+            if packet.way == "i":
+                parts += [stamp, echo]
+            parts += ([] if is_sender else [packet.ecn]) if has_data else blocks
+            yield " ".join(str(part) for part in parts)
 
 
 def _number(name: str, text: str) -> int | None:
