@@ -9,6 +9,7 @@ import json
 import os
 import platform
 import shutil
+import socket
 import subprocess
 import uuid
 from collections.abc import Callable, Sequence
@@ -123,6 +124,16 @@ def choose(name: str | None = None) -> Kernel:
 def missing_tools() -> list[Need]:
     """Programs that every kernel needs but that are not installed."""
     return [need for need in _PROGRAMS if shutil.which(need.command, path=PATH) is None]
+
+
+def has_control(name: str) -> bool:
+    """Whether this machine's own kernel has a congestion control. Under root it may load it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
+        try:
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except (OSError, AttributeError):
+            return False
+    return True
 
 
 def guest_folder(guest: Guest = PLAIN) -> Path:

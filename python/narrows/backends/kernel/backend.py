@@ -14,7 +14,7 @@ from narrows import _core
 from narrows.backends.backend import Backend, BackendError, Progress, Refusal
 from narrows.backends.interrupts import Held, held
 from narrows.backends.kernel import kernels, live
-from narrows.backends.kernel.available import Kernel, choose
+from narrows.backends.kernel.available import Kernel, choose, has_control
 from narrows.backends.kernel.cables import unlike_cables
 from narrows.backends.kernel.design import Design
 from narrows.backends.kernel.guest import conduct
@@ -65,20 +65,30 @@ def run_kernel(
 
 
 def refusals(
-    scenario: Scenario, profile: str = "linux-6", lacks: Sequence[str] = ()
+    scenario: Scenario,
+    profile: str = "linux-6",
+    lacks: Sequence[str] = (),
+    is_own: bool = False,
 ) -> Sequence[Refusal]:
     """Every key of a scenario that Linux cannot honour, or that is not supported yet.
 
     Args:
         scenario: What would be run.
         profile: The TCP profile of the kernel.
-        lacks: Queue disciplines that the kernel does not have.
+        lacks: Queue disciplines and features of TCP that the kernel does not have.
+        is_own: Whether it is this machine's own kernel, which then says itself what it lacks.
     """
     design = _design(scenario, scenario.plan(), "", 0.0, profile)
     missing = [
         Refusal(key, f"this guest has no {kind}", "use the backend kernel-7")
-        for kind, key in design.kinds.items()
+        for kind, key in {**design.kinds, **design.features}.items()
         if kind in lacks
+    ]
+    hint = "load tcp_{}, or use the backend kernel-virtual"
+    missing += [
+        Refusal(key, f"this machine's kernel has no {name}", hint.format(name))
+        for name, key in design.features.items()
+        if is_own and key.endswith(".congestion") and not has_control(name)
     ]
     return [*design.refusals, *missing]
 
@@ -236,7 +246,7 @@ def _backend(name: str, kernel: str | None) -> Backend:
     guest = kernels.find(kernel) if kernel in kernels.names() else kernels.PLAIN
     # What the host's own kernel and Debian's guest lack, a run finds out.
     lacks = guest.lacks if kernel == "virtual" or kernel in kernels.names() else ()
-    refuses = partial(refusals, profile=guest.profile, lacks=lacks)
+    refuses = partial(refusals, profile=guest.profile, lacks=lacks, is_own=kernel == "host")
     return Backend(name, runner, refuses, partial(differences, kernel=kernel))
 
 

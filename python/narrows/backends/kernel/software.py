@@ -51,8 +51,8 @@ def named(scenario: Any) -> dict[str, Chosen]:
             own = [key for key in ("service", "service_jitter_mean") if getattr(group, key)]
             own += [
                 f"transport.tcp.{key}"
-                for key in ("nagle", "mss")
-                if getattr(group.tcp, key) is not None
+                for key in ("nagle", "mss", "pacing")
+                if getattr(group.tcp, key, None) is not None
             ]
             found[group.name] = Chosen(
                 answers.software,

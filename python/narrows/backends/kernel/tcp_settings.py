@@ -31,14 +31,26 @@ _KNOWN = {
         "recovery",
         "sack",
         "congestion",
+        "pacing",
+        "segmentation_offload",
         "hystart",
         "restart_after_idle",
         "ecn",
+        "accurate_ecn",
     ),
     *("initial_window", "min_rto", "receive_buffer", "rack", "tlp", "frto", "timestamps"),
     *("window_scaling", "max_retries", "syn_linear_timeouts", "mss", "nagle", "fast_open"),
 }
 """Settings that `use` handles."""
+
+_CONTROLS = ("bbr", "dctcp")
+"""Congestion controls that not every kernel has."""
+
+ACCURATE_ECN = "AccECN"
+"""The feature that `ecn = "accurate"` needs (RFC 9768; Linux 7.0)."""
+
+_ECN = "ipv4/tcp_ecn"
+_LINEAR_TIMEOUTS = "ipv4/tcp_syn_linear_timeouts"
 
 
 class TcpUse(NamedTuple):
@@ -50,9 +62,12 @@ class TcpUse(NamedTuple):
     """Sysctls of the hosts at both ends, by path below /proc/sys/net."""
     needed: Mapping[str, str]
     """Those of them that the kernel must have, with the key that needs each."""
+    features: Mapping[str, str]
+    """What not every kernel has: congestion controls and `ACCURATE_ECN`, with their keys."""
     congestion: str
     mss: int | None
     nodelay: bool
+    pacing: bool
     fast_open: bool
     """Whether sockets use TCP Fast Open, as clients and as servers."""
 
@@ -77,6 +92,12 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         refuse("recovery", "Linux has sack, or new-reno without it")
     if settings["congestion"] == "cubic" and not settings["hystart"]:
         refuse("hystart", "it is one switch for the whole kernel")
+    if settings["congestion"] == "prague":
+        refuse("congestion", "no packaged kernel has Prague")
+    if settings["congestion"] == "dctcp" and not settings["ecn"]:
+        refuse("ecn", "Linux's DCTCP always asks for ECN")
+    if settings.get("segmentation_offload"):
+        refuse("segmentation_offload", "the backend's devices send segment by segment")
     if settings["restart_after_idle"] not in ("decay", "keep"):
         refuse("restart_after_idle", "Linux has only decay and keep")
     metrics = []
@@ -87,6 +108,29 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
     if settings["min_rto"] != profile["min_rto"]:
         # The attribute is in milliseconds.
         metrics.append(("rto_min", round(settings["min_rto"] / 10**9)))
+    features = {}
+    if settings["congestion"] in _CONTROLS:
+        features[settings["congestion"]] = "congestion"
+    if settings.get("accurate_ecn"):
+        features[ACCURATE_ECN] = "ecn"
+    needed = {_ECN: "ecn"} if ACCURATE_ECN in features else {}
+    if settings["syn_linear_timeouts"]:
+        # Kernels before 6.5 do not have it, and behave as with 0.
+        needed[_LINEAR_TIMEOUTS] = "syn_linear_timeouts"
+    return TcpUse(
+        metrics=tuple(metrics),
+        sysctls=_sysctls(settings),
+        needed=needed,
+        features=features,
+        congestion=settings["congestion"],
+        mss=None if settings["mss"] == profile["mss"] else settings["mss"],
+        nodelay=not settings["nagle"],
+        pacing=bool(settings.get("pacing")),
+        fast_open=bool(settings.get("fast_open")),
+    )
+
+
+def _sysctls(settings: Mapping[str, Any]) -> Mapping[str, str]:
     window = settings["receive_buffer"]
     # With tcp_adv_win_scale 1, half of a buffer is overhead.
     buffers = f"4096 {min(131_072, 2 * window)} {2 * window}"
@@ -96,9 +140,10 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
     # there. So data that fill the window need 2.4 times their length, and more with shorter
     # segments.
     unlimited = max(4 << 20, 4 * window)
-    linear_timeouts = "ipv4/tcp_syn_linear_timeouts"
-    sysctls = {
-        "ipv4/tcp_ecn": "2",
+    return {
+        # ECN is for those who ask, and the routes decide who does. A kernel has no such route for
+        # accurate ECN.
+        _ECN: "3" if settings.get("accurate_ecn") else "2",
         "ipv4/tcp_adv_win_scale": "1",
         "ipv4/tcp_rmem": buffers,
         "ipv4/tcp_wmem": f"4096 {unlimited} {unlimited}",
@@ -112,7 +157,7 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         "ipv4/tcp_window_scaling": _switch(settings["window_scaling"]),
         "ipv4/tcp_slow_start_after_idle": _switch(settings["restart_after_idle"] == "decay"),
         "ipv4/tcp_retries2": str(settings["max_retries"]),
-        linear_timeouts: str(settings["syn_linear_timeouts"]),
+        _LINEAR_TIMEOUTS: str(settings["syn_linear_timeouts"]),
         # For sockets that request it, at both ends. A suspected black hole does not disable it.
         "ipv4/tcp_fastopen": "3",
         "ipv4/tcp_fastopen_blackhole_timeout_sec": "0",
@@ -121,16 +166,6 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         # A connection keeps its hash at a timeout, and so its queue (see `cables`).
         "core/txrehash": "0",
     }
-    return TcpUse(
-        metrics=tuple(metrics),
-        sysctls=sysctls,
-        # Kernels before 6.5 do not have it, and behave as with 0.
-        needed={linear_timeouts: "syn_linear_timeouts"} if settings["syn_linear_timeouts"] else {},
-        congestion=settings["congestion"],
-        mss=None if settings["mss"] == profile["mss"] else settings["mss"],
-        nodelay=not settings["nagle"],
-        fast_open=bool(settings.get("fast_open")),
-    )
 
 
 def _switch(on: bool) -> str:

@@ -80,6 +80,11 @@ class Design:
         """For each kind of queue that not every kernel has, the key of a queue of this kind."""
         return self._network.kinds
 
+    @property
+    def features(self) -> Mapping[str, str]:
+        """For each feature of TCP that not every kernel has, a key that needs it."""
+        return self._network.features
+
     def job(self) -> dict[str, Any]:
         """The job for the agent, as JSON values.
 

@@ -81,6 +81,8 @@ class Network:
         self._needed: dict[str, dict[str, str]] = {}
         self.kinds: dict[str, str] = {}
         """For each kind of queue that not every kernel has, the key of a queue of this kind."""
+        self.features: dict[str, str] = {}
+        """For each feature of TCP that not every kernel has, a key that needs it."""
         self._profile = profile
         self._uses: dict[int, TcpUse] = {}
         # For each direction: namespace, its device, the device behind, size table, extra framing.
@@ -122,6 +124,7 @@ class Network:
             "settings": self._settings,
             "needed": self._needed,
             "kinds": self.kinds,
+            "features": self.features,
             "tc": self._tc,
             "filters": self._filters,
             "changes": self._changes,
@@ -160,7 +163,9 @@ class Network:
         if number not in self._uses:
             refuse = self.refuser(f"{start}tcp.")
             settings = self.plan["tcp"][number]
-            self._uses[number] = tcp_settings.use(settings, self._profile, refuse)
+            self._uses[number] = use = tcp_settings.use(settings, self._profile, refuse)
+            for feature, key in use.features.items():
+                self.features.setdefault(feature, f"{start}tcp.{key}")
         return self._uses[number]
 
     def hold(self, node: int, use: TcpUse, start: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -27,20 +28,16 @@ def build(job: Mapping[str, Any]) -> dict[str, Any]:
         NetworkError: The kernel refuses.
     """
     settings: dict[str, dict[str, str | None]] = {}
+    _check_controls(job["features"])
     try:
         for name in job["namespaces"]:
             system.add_namespace(name)
         _add_pairs([*job["pairs"], *job["sinks"]])
         for name in job["namespaces"]:
             with system.inside(name):
-                settings[name] = {
-                    path: system.write_setting(path, value)
-                    for path, value in job["settings"].get(name, {}).items()
-                }
-                for path, key in job["needed"].get(name, {}).items():
-                    if settings[name].get(path) is None:
-                        what = path.rpartition("/")[2]
-                        raise NetworkError(f"{key}: this kernel has no {what}")
+                settings[name] = _write_settings(
+                    job["settings"].get(name, {}), job["needed"].get(name, {})
+                )
                 devices = [
                     pair[f"{end}_device"]
                     for pair in job["pairs"]
@@ -114,6 +111,43 @@ def _add_pairs(pairs: Sequence[Mapping[str, Any]]) -> None:
         netlink.close()
         for number in opened.values():
             os.close(number)
+
+
+def _check_controls(features: Mapping[str, str]) -> None:
+    """Refuses congestion controls that the kernel does not have.
+
+    Args:
+        features: Features of TCP, each with the key that needs it.
+    """
+    for name, key in features.items():
+        why = system.control_missing(name) if key.endswith(".congestion") else None
+        if why is not None:
+            hint = f"load tcp_{name}, or use the backend kernel-virtual or kernel-7"
+            raise NetworkError(f"{key}: this kernel has no {name} ({why}); hint: {hint}")
+
+
+def _write_settings(
+    settings: Mapping[str, str], needed: Mapping[str, str]
+) -> dict[str, str | None]:
+    """Writes a host's settings, from inside its namespace; returns those that took effect.
+
+    Args:
+        settings: Values by path below /proc/sys/net.
+        needed: The paths of those that the run cannot do without, each with the key that needs it.
+    """
+    written = {}
+    for path, value in settings.items():
+        try:
+            written[path] = system.write_setting(path, value)
+        except OSError as error:
+            if path not in needed or error.errno != errno.EINVAL:
+                raise
+            what = f"{path.rpartition('/')[2]} = {value}"
+            raise NetworkError(f"{needed[path]}: this kernel has no {what}") from None
+    for path, key in needed.items():
+        if written.get(path) is None:
+            raise NetworkError(f"{key}: this kernel has no {path.rpartition('/')[2]}")
+    return written
 
 
 def _set_up(

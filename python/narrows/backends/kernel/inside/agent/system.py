@@ -139,6 +139,16 @@ def offloads_off(device: str) -> list[str]:
     return left
 
 
+def control_missing(name: str) -> str | None:
+    """Why a socket cannot have a congestion control, or None if it can. It may load a module."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as made:
+        try:
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+        except OSError as error:
+            return (error.strerror or str(error)).lower()
+    return None
+
+
 def write_setting(path: str, value: str) -> str | None:
     """Writes a setting below /proc/sys/net, from inside a namespace.
 
