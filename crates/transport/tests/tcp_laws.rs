@@ -97,6 +97,13 @@ fn variants() -> Vec<Config> {
                 }
             }
         }
+        let paced = [false, true].map(|segmentation_offload| Config {
+            congestion: congestion.clone(),
+            pacing: true,
+            segmentation_offload,
+            ..linux()
+        });
+        variants.extend(paced);
         for recovery in [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno] {
             variants.push(Config {
                 congestion: congestion.clone(),
@@ -104,6 +111,12 @@ fn variants() -> Vec<Config> {
                 reduction: Reduction::AtOnce,
                 ..Config::profile("ns-2").expect("listed")
             });
+        }
+    }
+    for recovery in [Recovery::Reno, Recovery::NewReno, Recovery::Sack] {
+        for rack in [false, true] {
+            let congestion = Congestion::Bbr;
+            variants.push(Config { congestion, recovery, rack, tlp: rack, ecn: rack, ..linux() });
         }
     }
     variants

@@ -18,8 +18,14 @@ settings! {
         initial_window: u32 = 10, whole(1, 65_535);
         /// Initial slow-start threshold in segments; `None`: unbounded.
         initial_ssthresh: Option<u32> = None, whole(2, 1_000_000);
-        /// Congestion control: Reno (RFC 5681) or CUBIC (RFC 9438).
+        /// Congestion control: Reno (RFC 5681), CUBIC (RFC 9438), or BBR v1, which paces.
         congestion: Congestion = Congestion::Cubic, any();
+        /// Paces: segments leave at 1.2 times the window in a round trip (twice in slow start), and
+        /// not as fast as the window allows, as in Linux behind the queue `fq`. BBR always paces.
+        pacing: bool = false, any();
+        /// A sender that paces sends about a millisecond's segments at once, at least two, as
+        /// segmentation offload makes Linux do. `false`: one at a time.
+        segmentation_offload: bool = false, any();
         /// Leaves slow start before the first loss; CUBIC only.
         hystart: bool = true, any();
         /// How lost segments are found and sent again. `tahoe`: fast retransmit, then slow start
@@ -109,6 +115,12 @@ impl Settings for Config {
         if self.initial_rto < tick || self.initial_rto > self.max_rto {
             return error("initial_rto", "must lie between timer_granularity and max_rto");
         }
+        if self.segmentation_offload && !self.paces() {
+            return error("segmentation_offload", "needs pacing, or a control that paces");
+        }
+        if self.paces() && (self.is_classic() || self.reduction == Reduction::RateHalving) {
+            return error("reduction", "must be prr if a sender paces");
+        }
         if self.ecn_control != EcnControl::Data && !self.ecn {
             return error("ecn_control", "needs ecn");
         }
@@ -138,18 +150,21 @@ pub enum Congestion {
     Reno,
     /// RFC 9438, as Linux does it.
     Cubic,
+    /// draft-cardwell-iccrg-bbr-congestion-control-00 (BBR v1), as Linux does it.
+    Bbr,
     /// One from outside this crate. It has no written form.
     #[cfg_attr(feature = "serde", serde(skip))]
     Custom(super::Custom),
 }
 
 impl Words for Congestion {
-    const WORDS: &'static [&'static str] = &["reno", "cubic"];
+    const WORDS: &'static [&'static str] = &["reno", "cubic", "bbr"];
 
     fn word(&self) -> &'static str {
         match self {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
+            Self::Bbr => "bbr",
             Self::Custom(_) => "custom",
         }
     }

@@ -468,6 +468,17 @@ impl Endpoint {
         (ssthresh < super::congestion::INFINITE_SSTHRESH).then_some(ssthresh)
     }
 
+    /// Returns the pacing rate in bytes a second, or `None` if nothing but the windows holds
+    /// segments back.
+    pub fn pacing_rate(&self) -> Option<u64> {
+        self.state.sender.pacing_rate()
+    }
+
+    /// Returns the phase of a congestion control that has phases of its own (BBR).
+    pub fn control_phase(&self) -> Option<&'static str> {
+        self.state.sender.control_phase()
+    }
+
     /// Returns whether both ends agreed on ECN.
     pub fn ecn_negotiated(&self) -> bool {
         self.state.phase == Phase::Established && self.state.receiver.ecn

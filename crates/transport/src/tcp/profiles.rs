@@ -69,6 +69,11 @@ impl Config {
     pub(crate) fn is_classic(&self) -> bool {
         self.reduction == Reduction::AtOnce
     }
+
+    /// Returns whether senders pace: by this setting, or because their control always does.
+    pub fn paces(&self) -> bool {
+        self.pacing || self.congestion == Congestion::Bbr
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //!
 //! Source: Linux 6.1 net/ipv4/tcp_cubic.c (`hystart_update`): acknowledgement train and delay. RFC
 //! 9406 describes the delay part with a gentler exit, which Linux does not have. Differences: none.
-//! There is no pacing, as for CUBIC without the fq qdisc.
 
 use super::Window;
 use super::cubic::Progress;
@@ -54,7 +53,11 @@ impl Hystart {
         }
         if cx.us.wrapping_sub(self.last_ack_us) <= ACK_DELTA_US {
             self.last_ack_us = cx.us;
-            let threshold = (delay_min_us + ack_delay_us(window.cwnd, progress)) / 2;
+            let mut threshold = delay_min_us + ack_delay_us(window.cwnd, progress);
+            if !cx.config.paces() {
+                // Pacing may spread a window over half a round trip.
+                threshold /= 2;
+            }
             if cx.us.wrapping_sub(self.round_start_us) > threshold {
                 self.leave(window);
             }

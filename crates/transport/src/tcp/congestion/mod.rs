@@ -3,6 +3,7 @@
 //! Source: Linux 6.1 net/ipv4/tcp_cong.c. The window is counted in segments. A control knows the
 //! window and the clock, but nothing about packets.
 
+mod bbr;
 mod cubic;
 mod hystart;
 mod outside;
@@ -13,7 +14,9 @@ use alloc::boxed::Box;
 use narrows_units::Span;
 
 use super::clock::{Context, elapsed_us};
+use super::sender::{Pace, State};
 use super::{Config, Congestion, EcnResponse, Seq};
+pub(super) use bbr::Bbr;
 use cubic::Cubic;
 pub(super) use cubic::Progress;
 pub use outside::{CloneControl, CongestionControl, Custom};
@@ -81,21 +84,131 @@ pub enum Signal {
     EcnEcho,
 }
 
+/// What an acknowledgement tells of the path (`struct rate_sample`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct RateSample {
+    /// The segments that it acknowledges or SACKs.
+    pub acked: u32,
+    /// The segments that it shows to be lost.
+    pub lost: u32,
+    /// The segments in flight before it.
+    pub prior_in_flight: u32,
+    /// The round trip of the newest segment that it acknowledges, in microseconds.
+    pub rtt_us: Option<u32>,
+    /// When something was last delivered (`delivered_mstamp`).
+    pub delivered_us: u32,
+    /// How fast the path delivered; `None` if it does not say.
+    pub rate: Option<Rate>,
+}
+
+/// A delivery rate (draft-cheng-iccrg-delivery-rate-estimation-00, 3.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Rate {
+    /// The segments delivered in the interval.
+    pub delivered: u32,
+    pub interval_us: u32,
+    /// The connection's count of delivered segments when the newest of them was sent.
+    pub prior_delivered: u32,
+    /// Whether the application limited the sender then.
+    pub is_app_limited: bool,
+}
+
+/// What a control that models the path knows and sets.
+pub(super) struct Path<'a> {
+    pub window: &'a mut Window,
+    pub pace: &'a mut Pace,
+    /// The segments delivered and lost on the whole connection.
+    pub delivered: u32,
+    pub lost: u32,
+    pub in_flight: u32,
+    pub mss: u32,
+    pub srtt_us: Option<u32>,
+    pub shortest_us: Option<u32>,
+    pub recovery: State,
+    /// Whether the acknowledgement at hand was probably delayed.
+    pub ack_is_delayed: bool,
+}
+
+impl Path<'_> {
+    /// Returns the pacing rate in bytes a second.
+    fn rate(&self) -> Option<u64> {
+        self.pace.rate
+    }
+
+    fn set_rate(&mut self, rate: u64) {
+        self.pace.rate = Some(rate);
+    }
+
+    /// Returns whether the application limits the sender.
+    fn is_app_limited(&self) -> bool {
+        self.pace.rates.as_ref().is_some_and(super::sender::Rates::is_app_limited)
+    }
+
+    /// Lets the samples of what is in flight count as limited by the application.
+    fn limit_by_application(&mut self) {
+        if let Some(rates) = &mut self.pace.rates {
+            rates.limit_by_application(self.delivered, self.in_flight);
+        }
+    }
+
+    /// Returns the segments that leave in a millisecond, which is what segmentation offload takes
+    /// at once (`bbr_tso_segs_goal`).
+    fn burst_goal(&self) -> u32 {
+        let rate = self.pace.rate.unwrap_or(0);
+        let segments = ((rate >> 10).min(LARGEST_BURST) / u64::from(self.mss.max(1))) as u32;
+        segments.max(self.pace.least_burst()).min(127)
+    }
+
+    /// Returns how much later than now the next segment may leave, in microseconds.
+    fn ahead_us(&self, cx: &Context) -> u32 {
+        self.pace.ahead_us(cx)
+    }
+}
+
+/// The most bytes that Linux sends at once: 64 KiB with the headers.
+const LARGEST_BURST: u64 = 65_215;
+
 /// The congestion control of one sender, with its state.
 #[derive(Clone, Debug)]
 pub(super) enum Control {
     Reno,
     Cubic(Cubic),
+    Bbr(Box<Bbr>),
     Custom(Box<dyn CongestionControl>),
 }
 
 impl Control {
-    pub(super) fn new(congestion: &Congestion) -> Self {
+    /// Creates the control of a connection whose first sequence number is `first`.
+    pub(super) fn new(congestion: &Congestion, first: Seq) -> Self {
         match congestion {
             Congestion::Reno => Self::Reno,
             Congestion::Cubic => Self::Cubic(Cubic::default()),
+            Congestion::Bbr => Self::Bbr(Box::new(Bbr::new(first.0))),
             Congestion::Custom(custom) => Self::Custom(custom.make()),
         }
+    }
+
+    /// Returns the model of the path, if it sets the pace and the window (`cong_control`).
+    #[inline]
+    pub(super) fn model(&mut self) -> Option<&mut Bbr> {
+        match self {
+            Self::Bbr(bbr) => Some(bbr),
+            Self::Reno | Self::Cubic(_) | Self::Custom(_) => None,
+        }
+    }
+
+    /// Returns the name of its phase, if it has phases of its own.
+    pub(super) fn phase(&self) -> Option<&'static str> {
+        match self {
+            Self::Bbr(bbr) => Some(bbr.phase()),
+            Self::Reno | Self::Cubic(_) | Self::Custom(_) => None,
+        }
+    }
+
+    /// Returns whether it has a model of the path. TCP then changes no window by itself.
+    #[inline]
+    pub(super) fn has_model(&self) -> bool {
+        matches!(self, Self::Bbr(_))
     }
 
     /// `ca_ops->init`: the connection is established. What the handshake measured is forgotten
@@ -107,11 +220,16 @@ impl Control {
     }
 
     /// `ca_ops->ssthresh`: returns the window to which it has to fall.
-    pub(super) fn ssthresh(&mut self, cx: &Context, cwnd: u32, signal: Signal) -> u32 {
+    pub(super) fn ssthresh(&mut self, cx: &Context, window: Window, signal: Signal) -> u32 {
+        let cwnd = window.cwnd;
         let gentle = signal == Signal::EcnEcho && cx.config.ecn_response == EcnResponse::Abe;
         match self {
             Self::Reno => reno::ssthresh(cwnd, gentle),
             Self::Cubic(cubic) => cubic.ssthresh(cwnd, gentle),
+            Self::Bbr(bbr) => {
+                bbr.on_loss(cwnd);
+                window.ssthresh
+            }
             Self::Custom(control) => control.ssthresh(cx.now, cwnd, signal).max(2),
         }
     }
@@ -123,6 +241,7 @@ impl Control {
         match self {
             Self::Reno => reno::avoid(window, acked),
             Self::Cubic(cubic) => cubic.avoid(cx, window, acked),
+            Self::Bbr(_) => {}
             Self::Custom(control) => {
                 control.avoid(cx.now, window, acked);
                 window.cwnd = window.cwnd.max(1);
@@ -140,7 +259,7 @@ impl Control {
         progress: Progress,
     ) {
         match self {
-            Self::Reno => {}
+            Self::Reno | Self::Bbr(_) => {}
             Self::Cubic(cubic) => cubic.on_delay(cx, window, delay_us, progress),
             Self::Custom(control) => {
                 control.on_round_trip(cx.now, Span::from_us(delay_us.into()));
@@ -151,7 +270,7 @@ impl Control {
     /// `ca_ops->set_state` with `TCP_CA_Loss`.
     pub(super) fn on_timeout(&mut self, cx: &Context, snd_nxt: Seq) {
         match self {
-            Self::Reno => {}
+            Self::Reno | Self::Bbr(_) => {}
             Self::Cubic(cubic) => cubic.reset(cx.us, snd_nxt),
             Self::Custom(control) => control.on_timeout(cx.now),
         }

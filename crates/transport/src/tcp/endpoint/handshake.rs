@@ -270,6 +270,7 @@ impl State {
 
     #[cold]
     pub(super) fn handle_syn_timeout(&mut self, cx: &Context) {
+        self.sender.resume(cx);
         if self.sender.deadline().is_after(cx.now) {
             return;
         }

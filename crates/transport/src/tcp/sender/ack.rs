@@ -25,6 +25,8 @@ pub(super) struct Ack {
     /// The lowest sequence number that arrived out of order.
     pub(super) reordered: Seq,
     pub(super) sack_delivered: u32,
+    /// The round trip for congestion controls (`rs->rtt_us`).
+    control_rtt_us: Option<u32>,
     /// The most recently sent of the delivered segments, for the rate sample.
     newest: Option<Record>,
 }
@@ -71,6 +73,7 @@ impl Ack {
             last_sacked_us: 0,
             reordered: prior_una,
             sack_delivered: 0,
+            control_rtt_us: None,
             newest: None,
         }
     }
@@ -110,6 +113,11 @@ impl Ack {
     pub(super) fn prior_delivered(&self) -> Option<u32> {
         self.newest.map(|record| record.delivered)
     }
+
+    /// Returns the round trip for congestion controls, in microseconds.
+    pub(super) fn control_rtt_us(&self) -> Option<u32> {
+        self.control_rtt_us
+    }
 }
 
 impl Sender {
@@ -145,6 +153,7 @@ impl Sender {
         ack.echo = header.timestamps.map_or(0, |(_, echo)| echo);
         let (prior_delivered, prior_lost) = (self.delivered, self.lost);
         let prior_fack = ack.prior_una;
+        self.begin_sample();
         self.clean_queue(cx, &mut ack, prior_fack);
         self.rack_adapt_window(&ack);
         if ack.has(flag::SET_TIMER) && !self.schedule_probe(cx, true) {
@@ -195,6 +204,7 @@ impl Sender {
         let prior_packets = self.packets_out;
         let (prior_delivered, prior_lost) = (self.delivered, self.lost);
         let mut prior_fack = self.snd_una;
+        self.begin_sample();
         if header.ack != prior_una {
             ack.set(flag::ADVANCED);
             self.retransmits = 0;
@@ -329,6 +339,10 @@ impl Sender {
             self.lost_out -= u32::from(record.has(LOST));
             self.packets_out -= 1;
             ack.note_delivered(&record);
+            if let Some(rates) = self.rates() {
+                rates.note_delivered(0, &record);
+                rates.pop();
+            }
             self.bytes_acked -= u64::from(record.has(FIN));
             self.board.pop();
         }
@@ -376,6 +390,7 @@ impl Sender {
             // wait longer.
             ack.set(flag::SET_TIMER);
         }
+        ack.control_rtt_us = control_rtt_us;
         let Some(delay_us) = control_rtt_us else { return };
         let progress = self.progress();
         self.control.on_delay(cx, &mut self.window, delay_us, progress);
@@ -412,6 +427,15 @@ impl Sender {
     /// `tcp_cong_control`.
     #[inline]
     fn control(&mut self, cx: &Context, ack: &Ack, delivered: u32, lost: u32) {
+        if self.pace.is_some() {
+            self.control_paced(cx, ack, delivered, lost);
+        } else {
+            self.control_window(cx, ack, delivered, lost);
+        }
+    }
+
+    #[inline]
+    pub(super) fn control_window(&mut self, cx: &Context, ack: &Ack, delivered: u32, lost: u32) {
         if self.in_reduction() {
             self.reduce(cx, ack, delivered, lost);
             return;

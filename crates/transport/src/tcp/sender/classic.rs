@@ -130,7 +130,7 @@ impl Sender {
     fn halve(&mut self, cx: &Context, signal: Signal) {
         self.high_seq = self.snd_nxt;
         let window = &mut self.window;
-        window.ssthresh = self.control.ssthresh(cx, window.cwnd, signal);
+        window.ssthresh = self.control.ssthresh(cx, *window, signal);
         window.cwnd = window.ssthresh;
         window.count = 0;
         self.queue_cwr = self.ect.is_capable();

@@ -163,6 +163,29 @@ impl Half {
         }
     }
 
+    /// Returns the pacing rate in bytes a second, if it paces.
+    pub(crate) fn pacing_rate(&self) -> Option<u64> {
+        match self {
+            Self::Silent(_) => None,
+            Self::Active(sender) => sender.pace.as_ref()?.rate,
+        }
+    }
+
+    /// Returns the phase of a control that has phases of its own.
+    pub(crate) fn control_phase(&self) -> Option<&'static str> {
+        match self {
+            Self::Silent(_) => None,
+            Self::Active(sender) => sender.control.phase(),
+        }
+    }
+
+    /// Goes on, if only its pace has held it back until now.
+    pub(crate) fn resume(&mut self, cx: &Context) {
+        if let Self::Active(sender) = self {
+            sender.resume(cx);
+        }
+    }
+
     /// Frees the scoreboard's memory if nothing is in flight.
     pub(crate) fn release_memory(&mut self) {
         if let Self::Active(sender) = self {

@@ -7,8 +7,7 @@
 //!
 //! - Segments are not split, joined or sent as TSO bursts; a record is a packet. The reference test
 //!   beds turn offload off.
-//! - There is no pacing: CUBIC and Reno pace only under the fq qdisc. There are no TCP small
-//!   queues, because there is no queue between an endpoint and its caller.
+//! - There are no TCP small queues, because there is no queue between an endpoint and its caller.
 //! - `min_rtt` is the minimum over the whole connection, not over the last 300 s.
 //! - There is no metrics cache between connections, no MTU probing, no thin-stream timeout and no
 //!   urgent data.
@@ -25,8 +24,10 @@ mod episode;
 mod frto;
 mod half;
 mod output;
+mod pace;
 mod path_mtu;
 mod rack;
+mod rate;
 mod recovery;
 mod reduction;
 mod rto;
@@ -37,6 +38,7 @@ mod tlp;
 mod undo;
 mod unsent;
 
+use alloc::boxed::Box;
 use core::num::NonZeroU32;
 
 use narrows_units::{Ecn, MaybeTime, Span, Time};
@@ -49,10 +51,12 @@ use self::scoreboard::Scoreboard;
 use self::unsent::Unsent;
 use super::clock::Context;
 use super::congestion::{Control, Window};
-use super::{Config, Recovery, Seq};
+use super::{Config, Congestion, Recovery, Seq};
 use crate::prefetch::{Prefetch, Step};
 pub(super) use half::{Half, Silent};
 pub(super) use output::Outgoing;
+pub(super) use pace::Pace;
+pub(super) use rate::Rates;
 
 /// `tcp_ca_state`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -110,6 +114,8 @@ pub(super) struct Sender {
     pub peer_scale: u8,
     pub sack: bool,
     rtt: Rtt,
+    /// Pacing; `None`: segments leave as fast as the windows allow.
+    pace: Option<Box<Pace>>,
     /// When the timer fires.
     timer_at: MaybeTime,
     board: Scoreboard,
@@ -159,8 +165,8 @@ pub(super) struct Sender {
     tally: Tally,
 }
 
-// A flow with everything that belongs to it should stay below 1000 bytes.
-const _: () = assert!(size_of::<Sender>() <= 352);
+// A flow with everything that belongs to it takes about 1000 bytes.
+const _: () = assert!(size_of::<Sender>() <= 360);
 
 /// The state of a proportional rate reduction (RFC 6937, section 3).
 #[derive(Clone, Copy, Debug, Default)]
@@ -217,6 +223,7 @@ impl Sender {
             mss: config.mss,
             peer_scale: 0,
             sack: false,
+            pace: config.paces().then(|| Box::new(Pace::new(config.congestion == Congestion::Bbr))),
             timer_at: MaybeTime::NONE,
             board: Scoreboard::default(),
             unsent: Unsent::default(),
@@ -251,7 +258,7 @@ impl Sender {
             dsack_dups: 0,
             dupacks: 0,
             inflation: 0,
-            control: Control::new(&config.congestion),
+            control: Control::new(&config.congestion, first),
             tally: Tally::default(),
         }
     }
@@ -281,6 +288,7 @@ impl Sender {
             self.window.cwnd = 1;
         }
         self.control.start(start.at_us, self.snd_nxt);
+        self.start_pace(cx);
         self.todo |= todo::NEW;
     }
 
@@ -323,7 +331,10 @@ impl Sender {
 
     #[inline]
     pub(super) fn deadline(&self) -> MaybeTime {
-        self.timer_at
+        match &self.pace {
+            None => self.timer_at,
+            Some(pace) => self.timer_at.min(pace.resumes_at),
+        }
     }
 
     /// Returns how long there was something to send or to be acknowledged, up to `now`
@@ -417,7 +428,8 @@ impl Sender {
 
     /// Returns the heap bytes in use.
     pub(super) fn heap_bytes(&self) -> usize {
-        self.board.heap_bytes()
+        let pace = self.pace.as_ref().map_or(0, |pace| pace.heap_bytes());
+        self.board.heap_bytes() + pace
     }
 }
 

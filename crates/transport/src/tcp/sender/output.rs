@@ -30,6 +30,7 @@ impl Sender {
     /// Writes `bytes` from the application; `u64::MAX`: without end.
     pub(crate) fn write(&mut self, cx: &Context, bytes: u64) {
         self.restart_after_idle(cx);
+        self.check_application_limit();
         self.unsent.write(bytes);
         self.todo |= todo::NEW;
     }
@@ -75,7 +76,7 @@ impl Sender {
             }
         }
         if self.todo & todo::RETRANSMIT != 0 {
-            if let Some(position) = self.next_lost() {
+            if let Some(position) = self.next_lost(cx) {
                 return Some(self.retransmit(cx, position));
             }
             self.todo &= !todo::RETRANSMIT;
@@ -95,7 +96,7 @@ impl Sender {
     #[inline(always)]
     fn poll_burst(&mut self, cx: &Context) -> Option<Outgoing> {
         if self.must_look_for_lost()
-            && let Some(position) = self.next_lost()
+            && let Some(position) = self.next_lost(cx)
         {
             return Some(self.retransmit(cx, position));
         }
@@ -164,7 +165,7 @@ impl Sender {
         if self.unsent.up_to(self.mss) < self.mss && !self.may_send_small(cx) {
             return None;
         }
-        self.send_new(cx)
+        if self.is_held_back(cx) { None } else { self.send_new(cx) }
     }
 
     /// `tcp_cwnd_test`.
@@ -207,6 +208,7 @@ impl Sender {
         }
         if self.packets_out == 0 {
             self.control.on_restart(cx, self.last_sent_us);
+            self.with_model(false, |bbr, path| bbr.on_restart(cx, path));
         }
         self.last_sent_us = cx.us;
         self.snd_nxt = record.end();
@@ -216,6 +218,7 @@ impl Sender {
         let was_empty = self.packets_out == 0;
         self.packets_out += 1;
         self.board.push(record);
+        self.note_paced(cx, self.packets_out - 1, len, was_empty);
         // If a probe is scheduled at the end of the burst, that arms the timer.
         if (was_empty || self.timer == Timer::LossProbe) && !self.schedules_probes(cx) {
             self.rearm_rto(cx);
@@ -252,6 +255,9 @@ impl Sender {
     fn end_burst(&mut self, cx: &Context) {
         let sent = self.burst;
         self.burst = 0;
+        if let Some(pace) = &mut self.pace {
+            pace.end_burst();
+        }
         let limited = self.in_flight() >= self.window.cwnd + u32::from(self.inflation);
         self.time_states(cx, limited);
         if sent > 0 || limited {
@@ -266,7 +272,7 @@ impl Sender {
     }
 
     /// `tcp_xmit_retransmit_queue`: the next lost segment that the window allows.
-    fn next_lost(&mut self) -> Option<u32> {
+    fn next_lost(&mut self, cx: &Context) -> Option<u32> {
         if self.retrans_out >= self.lost_out {
             return None;
         }
@@ -284,7 +290,7 @@ impl Sender {
             let record = self.board.at(position);
             if record.has(LOST) && !record.has(SACKED | RETRANSMITTED) {
                 self.retransmit_hint = position;
-                return Some(position);
+                return (!self.is_held_back(cx)).then_some(position);
             }
             position = position.wrapping_add(1);
         }
@@ -336,6 +342,7 @@ impl Sender {
         record.sent_us = cx.us;
         record.delivered = delivered;
         let record = *record;
+        self.note_paced(cx, position.wrapping_sub(self.board.head()), record.len, false);
         self.last_sent_us = cx.us;
         self.tally.retransmitted += 1;
         let capable = cx.config.ecn_control == EcnControl::PlusPlus;

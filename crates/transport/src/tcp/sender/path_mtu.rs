@@ -20,6 +20,10 @@ impl Sender {
         }
         self.mss = mss;
         self.board.split(mss);
+        let parts = self.board.len();
+        if let Some(rates) = self.rates() {
+            rates.resize(parts);
+        }
         let (mut sacked, mut lost, mut retransmitted) = (0, 0, 0);
         let mut position = self.board.head();
         while position != self.board.tail() {

@@ -16,7 +16,7 @@ impl Sender {
         self.probe = None;
         self.window.count = 0;
         self.reduction = Reduction { prior_cwnd: self.window.cwnd, delivered: 0, sent: 0 };
-        self.window.ssthresh = self.control.ssthresh(cx, self.window.cwnd, signal);
+        self.window.ssthresh = self.control.ssthresh(cx, self.window, signal);
         self.queue_cwr = self.ect.is_capable();
     }
 
@@ -27,7 +27,7 @@ impl Sender {
             self.halve_rate(cx, ack);
             return;
         }
-        if delivered == 0 || self.reduction.prior_cwnd == 0 {
+        if delivered == 0 || self.reduction.prior_cwnd == 0 || self.control.has_model() {
             return;
         }
         self.reduction.delivered += delivered;
@@ -61,7 +61,7 @@ impl Sender {
         self.window.count = count & 1;
         let floor = match self.control {
             Control::Reno => self.window.ssthresh / 2,
-            Control::Cubic(_) | Control::Custom(_) => self.window.ssthresh,
+            Control::Cubic(_) | Control::Bbr(_) | Control::Custom(_) => self.window.ssthresh,
         };
         if self.window.cwnd > floor {
             self.window.cwnd -= count >> 1;
@@ -76,6 +76,7 @@ impl Sender {
             return;
         }
         if self.window.ssthresh < INFINITE_SSTHRESH
+            && !self.control.has_model()
             && (self.state == State::Cwr || self.undo.episode.is_some() || !cx.config.undo)
         {
             self.window.cwnd = self.window.ssthresh;

@@ -5,6 +5,8 @@
 
 use core::num::NonZeroU32;
 
+use narrows_units::MaybeTime;
+
 use super::rack::DEFAULT_REORDERING;
 use super::scoreboard::SACKED;
 use super::{Sender, State, Timer, todo};
@@ -14,6 +16,7 @@ use crate::tcp::congestion::Signal;
 impl Sender {
     /// Handles the timer, if it has fired.
     pub(crate) fn handle_timeout(&mut self, cx: &Context) {
+        self.resume(cx);
         if self.timer_at.is_after(cx.now) {
             return;
         }
@@ -95,6 +98,9 @@ impl Sender {
     pub(crate) fn fail(&mut self, cx: &Context) {
         self.failed = true;
         self.disarm();
+        if let Some(pace) = &mut self.pace {
+            pace.resumes_at = MaybeTime::NONE;
+        }
         self.todo = 0;
         self.stop_timing(cx);
     }
@@ -110,7 +116,7 @@ impl Sender {
         {
             self.undo.ssthresh = NonZeroU32::new(self.current_ssthresh());
             self.reduction.prior_cwnd = self.window.cwnd;
-            self.window.ssthresh = self.control.ssthresh(cx, self.window.cwnd, Signal::Loss);
+            self.window.ssthresh = self.control.ssthresh(cx, self.window, Signal::Loss);
             self.begin_episode(cx);
         }
         self.control.on_timeout(cx, self.snd_nxt);
@@ -122,6 +128,7 @@ impl Sender {
             self.set_reordering(self.reordering().min(DEFAULT_REORDERING.into()));
         }
         self.state = State::Loss;
+        self.with_model(false, |bbr, path| bbr.on_timeout(path, cx.us));
         self.high_seq = self.snd_nxt;
         self.probe = None;
         self.queue_cwr = self.ect.is_capable();

@@ -43,6 +43,11 @@ impl Rtt {
         self.smoothed_us.map(|eighths| eighths.get() >> 3).filter(|&us| us > 0)
     }
 
+    /// Returns the smoothed round trip in eighths of a microsecond (`srtt_us`).
+    pub(super) fn smoothed_eighths_us(&self) -> Option<u32> {
+        self.smoothed_us.map(NonZeroU32::get)
+    }
+
     /// Returns twice the smoothed round trip in microseconds.
     #[inline]
     pub(super) fn twice_smoothed_us(&self) -> Option<u32> {

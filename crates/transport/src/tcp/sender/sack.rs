@@ -109,6 +109,10 @@ impl Sender {
                     self.sacked_out += 1;
                     ack.sack_delivered += 1;
                     ack.note_delivered(&record);
+                    let index = position.wrapping_sub(self.board.head());
+                    if let Some(rates) = self.rates() {
+                        rates.note_delivered(index, &record);
+                    }
                     self.highest_sack = self.highest_sack.max(record.end());
                 }
                 if duplicate && flags & RETRANSMITTED != 0 {

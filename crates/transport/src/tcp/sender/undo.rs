@@ -109,8 +109,10 @@ impl Sender {
     /// RFC 4015, 3.2: the window and its threshold return to what they were.
     fn take_back(&mut self, cx: &Context) {
         if let Some(ssthresh) = self.undo.ssthresh {
+            if !self.with_model(false, |bbr, path| bbr.on_undo(path, cx.us)) {
+                self.window.cwnd = self.window.cwnd.max(self.reduction.prior_cwnd);
+            }
             let window = &mut self.window;
-            window.cwnd = window.cwnd.max(self.reduction.prior_cwnd);
             if ssthresh.get() > window.ssthresh {
                 window.ssthresh = ssthresh.get();
                 self.queue_cwr = false;

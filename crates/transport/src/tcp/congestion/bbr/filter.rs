@@ -1,0 +1,96 @@
+//! The maximum of the last rounds.
+//!
+//! Written from Kathleen Nichols' description of a windowed filter that keeps the best three
+//! samples of a window (Linux 6.1 lib/win_minmax.c names it): in constant space, a maximum leaves
+//! when it is older than the window, and the second best is from its later part.
+
+/// A sample and its round.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sample {
+    round: u32,
+    value: u64,
+}
+
+/// The best, second best and third best samples.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MaxFilter {
+    best: [Sample; 3],
+}
+
+impl MaxFilter {
+    /// Returns the maximum.
+    pub(super) fn max(&self) -> u64 {
+        self.best[0].value
+    }
+
+    /// Takes the `value` of a round into a filter over `window` rounds.
+    pub(super) fn note(&mut self, round: u32, value: u64, window: u32) {
+        let sample = Sample { round, value };
+        let age = |older: Sample| round.wrapping_sub(older.round);
+        let best = &mut self.best;
+        if value >= best[0].value || age(best[2]) > window {
+            *best = [sample; 3];
+            return;
+        }
+        if value >= best[1].value {
+            (best[1], best[2]) = (sample, sample);
+        } else if value >= best[2].value {
+            best[2] = sample;
+        }
+        if age(best[0]) > window {
+            // The best is too old. If the second is, too, the third takes its place.
+            *best = [best[1], best[2], sample];
+            if age(best[0]) > window {
+                *best = [best[1], best[2], sample];
+            }
+        } else if best[1].round == best[0].round && age(best[0]) > window / 4 {
+            // A quarter of the window without a second best: take it from the next quarter.
+            (best[1], best[2]) = (sample, sample);
+        } else if best[2].round == best[1].round && age(best[0]) > window / 2 {
+            best[2] = sample;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn maxima(values: &[(u32, u64)]) -> alloc::vec::Vec<u64> {
+        let mut filter = MaxFilter::default();
+        values
+            .iter()
+            .map(|&(round, value)| {
+                filter.note(round, value, 10);
+                filter.max()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_maximum_lasts_for_its_window_and_gives_way_to_the_next() {
+        assert_eq!(maxima(&[(0, 5), (1, 9), (2, 3)]), [5, 9, 9]);
+        // The second best of rounds 4 to 6 takes over when the best is 11 rounds old.
+        let values = [(1, 9), (4, 7), (6, 6), (11, 3), (12, 3)];
+        assert_eq!(maxima(&values), [9, 9, 9, 9, 7]);
+        // Nothing for more than a window: everything starts anew.
+        assert_eq!(maxima(&[(1, 9), (2, 8), (30, 1)]), [9, 9, 1]);
+    }
+
+    /// A true maximum over the last ten rounds is never exceeded, and is met for falling values.
+    #[test]
+    fn it_is_a_maximum_of_the_window() {
+        let mut state = 1u64;
+        let mut values = alloc::vec::Vec::new();
+        let mut filter = MaxFilter::default();
+        for round in 0..500u32 {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            values.push(state >> 40);
+            filter.note(round, state >> 40, 10);
+            let since = values.len().saturating_sub(11);
+            let most = values[since..].iter().copied().max().unwrap_or(0);
+            assert!(filter.max() <= most, "round {round}");
+            assert!(filter.max() >= *values.last().unwrap_or(&0), "round {round}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Delivery rate samples: how fast the path has delivered what was sent.
+//!
+//! Written from draft-cheng-iccrg-delivery-rate-estimation-00, with its steps and variables, in
+//! segments and microseconds. As Linux 6.1 does it, a sample comes from the most recently sent of
+//! the delivered segments; the check whether the application limits the sender comes before each
+//! write. Difference: a host has no queue of its own here, so only what TCP has not sent yet counts.
+
+use alloc::collections::VecDeque;
+
+use super::scoreboard::Record;
+use crate::tcp::clock::elapsed_us;
+use crate::tcp::congestion::RateSample;
+
+/// The state of a connection (section 3.2), and that of its segments in flight, in the order of the
+/// scoreboard.
+#[derive(Clone, Debug, Default)]
+pub(in crate::tcp) struct Rates {
+    in_flight: VecDeque<Sent>,
+    /// C.first_sent_time: when the newest delivered segment was sent.
+    first_sent_us: u32,
+    /// C.delivered_time: when something was last delivered.
+    pub delivered_us: u32,
+    /// C.app_limited: the count of delivered segments after which the application no longer limits
+    /// the sender; 0 if it does not now.
+    app_limited: u32,
+    /// What the acknowledgement at hand has delivered.
+    newest: Option<Newest>,
+    /// The segments in flight before this acknowledgement.
+    prior_in_flight: u32,
+}
+
+/// What was true when a segment was sent (P.first_sent_time, P.delivered_time, P.is_app_limited).
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    first_sent_us: u32,
+    delivered_us: u32,
+    is_app_limited: bool,
+    /// Whether a SACK has reported it, so that its acknowledgement tells nothing more.
+    is_used: bool,
+}
+
+/// The newest segment that an acknowledgement has delivered, with the time that sending took.
+#[derive(Clone, Copy, Debug)]
+struct Newest {
+    record: Record,
+    sent: Sent,
+    send_elapsed_us: u32,
+}
+
+impl Rates {
+    /// Notes that the segment at `index` of the scoreboard is sent at `us` (section 3.2). `idle`:
+    /// nothing else is in flight.
+    pub(super) fn note_sent(&mut self, index: u32, us: u32, idle: bool) {
+        if idle {
+            self.first_sent_us = us;
+            self.delivered_us = us;
+        }
+        let sent = Sent {
+            first_sent_us: self.first_sent_us,
+            delivered_us: self.delivered_us,
+            is_app_limited: self.app_limited != 0,
+            is_used: false,
+        };
+        match self.in_flight.get_mut(index as usize) {
+            Some(again) => *again = sent,
+            None => self.in_flight.push_back(sent),
+        }
+    }
+
+    /// Notes that the scoreboard has cut its segments into `len` parts.
+    pub(super) fn resize(&mut self, len: u32) {
+        self.in_flight.resize(len as usize, Sent { is_used: true, ..Sent::default() });
+    }
+
+    /// Begins with an acknowledgement.
+    pub(super) fn begin_ack(&mut self, in_flight: u32) {
+        self.newest = None;
+        self.prior_in_flight = in_flight;
+    }
+
+    /// Notes that the segment at `index` of the scoreboard was delivered (section 3.3,
+    /// UpdateRateSample).
+    pub(super) fn note_delivered(&mut self, index: u32, record: &Record) {
+        let Some(sent) = self.in_flight.get_mut(index as usize) else { return };
+        if core::mem::replace(&mut sent.is_used, true) {
+            return;
+        }
+        if self.newest.is_none_or(|newest| super::rack::sent_after(record, &newest.record)) {
+            self.first_sent_us = record.sent_us;
+            let send_elapsed_us = elapsed_us(record.sent_us, sent.first_sent_us);
+            self.newest = Some(Newest { record: *record, sent: *sent, send_elapsed_us });
+        }
+    }
+
+    /// Notes that the first segment has left the scoreboard.
+    pub(super) fn pop(&mut self) {
+        self.in_flight.pop_front();
+    }
+
+    /// Returns whether the application limits the sender.
+    pub(in crate::tcp) fn is_app_limited(&self) -> bool {
+        self.app_limited != 0
+    }
+
+    /// Notes that the application, and nothing else, limits the sender: the next samples of
+    /// `delivered` plus what is in flight say little about the path (section 3.4).
+    pub(in crate::tcp) fn limit_by_application(&mut self, delivered: u32, in_flight: u32) {
+        self.app_limited = delivered.wrapping_add(in_flight).max(1);
+    }
+
+    /// Returns the sample of an acknowledgement (section 3.3, GenerateRateSample). `delivered` and
+    /// `total` count the segments that it and the whole connection have delivered, and `lost` those
+    /// that it shows to be lost. Sections 3.3's bound is the shortest round trip.
+    pub(super) fn sample(
+        &mut self,
+        us: u32,
+        (delivered, total, lost): (u32, u32, u32),
+        shortest_us: u32,
+        rtt_us: Option<u32>,
+    ) -> RateSample {
+        if self.app_limited != 0 && (total.wrapping_sub(self.app_limited) as i32) > 0 {
+            self.app_limited = 0;
+        }
+        if delivered > 0 {
+            self.delivered_us = us;
+        }
+        let mut sample = RateSample {
+            acked: delivered,
+            lost,
+            prior_in_flight: self.prior_in_flight,
+            rtt_us,
+            delivered_us: self.delivered_us,
+            rate: None,
+        };
+        if let Some(newest) = self.newest {
+            let ack_elapsed_us = elapsed_us(us, newest.sent.delivered_us);
+            let interval_us = newest.send_elapsed_us.max(ack_elapsed_us);
+            if interval_us >= shortest_us && interval_us > 0 {
+                sample.rate = Some(crate::tcp::congestion::Rate {
+                    delivered: total.wrapping_sub(newest.record.delivered),
+                    interval_us,
+                    prior_delivered: newest.record.delivered,
+                    is_app_limited: newest.sent.is_app_limited,
+                });
+            }
+        }
+        sample
+    }
+
+    /// Returns the heap bytes in use.
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.in_flight.capacity() * size_of::<Sent>()
+    }
+}
