@@ -19,6 +19,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(plan_schema, module)?)?;
     module.add_function(wrap_pyfunction!(dns_sizes, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profiles, module)?)?;
+    module.add_function(wrap_pyfunction!(tcp_paced_controls, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profile, module)?)?;
     module.add_function(wrap_pyfunction!(call_packet_bytes, module)?)
 }
@@ -154,6 +155,12 @@ fn refused(why: impl std::error::Error) -> PyErr {
 #[pyfunction]
 fn tcp_profiles() -> Vec<&'static str> {
     tcp::Config::PROFILES.to_vec()
+}
+
+/// Returns the congestion controls of TCP that always pace.
+#[pyfunction]
+fn tcp_paced_controls() -> Vec<&'static str> {
+    tcp::Congestion::PACED.to_vec()
 }
 
 /// Returns a TCP profile's settings as JSON. Raises ValueError for an unknown name.

@@ -96,6 +96,25 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
             yield refuse(f"sack needs sack = true{origin}", "set sack to true", "recovery")
 
     @rule
+    def _pacing_is_possible(self) -> Faults:
+        config = self._in_effect
+        paces = config["pacing"] or config["congestion"] in _core.tcp_paced_controls()
+        if paces and config["reduction"] != "prr":
+            key = "pacing" if self.pacing else "congestion"
+            yield refuse(
+                f"a sender that paces needs reduction prr, not {config['reduction']}"
+                f"{self._origin('reduction')}",
+                "set reduction to prr, or use profile linux-6",
+                key,
+            )
+        if config["segmentation_offload"] and not paces:
+            yield refuse(
+                "has no effect on a sender that does not pace",
+                "set pacing to true, or congestion to bbr",
+                "segmentation_offload",
+            )
+
+    @rule
     def _buffer_holds_segments(self) -> Faults:
         config = self._in_effect
         if config["receive_buffer"] < 2 * config["mss"]:

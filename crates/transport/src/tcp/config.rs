@@ -157,6 +157,11 @@ pub enum Congestion {
     Custom(super::Custom),
 }
 
+impl Congestion {
+    /// The controls that always pace.
+    pub const PACED: &[&str] = &["bbr"];
+}
+
 impl Words for Congestion {
     const WORDS: &'static [&'static str] = &["reno", "cubic", "bbr"];
 

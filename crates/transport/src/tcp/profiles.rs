@@ -6,6 +6,7 @@
 //! timer wheel (4.8). `ns-2`: `Agent/TCP/Reno` with the defaults that ns-2.35 prints, including
 //! limited transmit (`singledup_`).
 
+use narrows_units::settings::Words;
 use narrows_units::{Ecn, Span};
 
 use super::{AckPolicy, Config, Congestion, Recovery, Reduction, RestartAfterIdle, TimerRounding};
@@ -72,7 +73,7 @@ impl Config {
 
     /// Returns whether senders pace: by this setting, or because their control always does.
     pub fn paces(&self) -> bool {
-        self.pacing || self.congestion == Congestion::Bbr
+        self.pacing || Congestion::PACED.contains(&self.congestion.word())
     }
 }
 
