@@ -391,6 +391,16 @@ impl Sender {
         self.timer_at = cx.deadline(cx.bounded_timeout(jiffies)).into();
     }
 
+    /// `tcp_reset_xmit_timer`: the timer waits for the pace as well, in whole jiffies.
+    #[inline]
+    fn arm_for_sending(&mut self, cx: &Context, timer: Timer, jiffies: u32) {
+        let ahead = match &self.pace {
+            None => 0,
+            Some(pace) => pace.ahead_us(cx) / cx.tick_us(),
+        };
+        self.arm(cx, timer, jiffies.saturating_add(ahead));
+    }
+
     #[inline]
     fn disarm(&mut self) {
         self.timer = Timer::Idle;

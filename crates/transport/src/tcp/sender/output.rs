@@ -267,7 +267,7 @@ impl Sender {
             self.schedule_probe(cx, false);
         } else if self.packets_out == 0 && self.has_new_data() && self.timer == Timer::Idle {
             // `tcp_check_probe_timer`.
-            self.arm(cx, Timer::Persist, self.rtt.rto);
+            self.arm_for_sending(cx, Timer::Persist, self.rtt.rto);
         }
     }
 
@@ -317,7 +317,7 @@ impl Sender {
             self.reduction.sent += 1;
         }
         if position == self.board.head() && !self.timer_is(Timer::Reordering) {
-            self.arm(cx, Timer::Retransmission, self.rtt.rto);
+            self.arm_for_sending(cx, Timer::Retransmission, self.rtt.rto);
         }
         outgoing
     }

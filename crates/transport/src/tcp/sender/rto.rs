@@ -68,7 +68,7 @@ impl Sender {
             // Subtract the time since the first segment was sent.
             rto = cx.jiffies_in(self.rto_remaining_us(cx).max(1) as u32);
         }
-        self.arm(cx, Timer::Retransmission, rto);
+        self.arm_for_sending(cx, Timer::Retransmission, rto);
     }
 
     /// `tcp_retransmit_timer`.
@@ -170,6 +170,6 @@ impl Sender {
         self.todo |= todo::PERSIST;
         self.retransmits = self.retransmits.saturating_add(1).min(cx.config.max_retries);
         let backoff = self.rtt.rto.checked_shl(u32::from(self.retransmits.min(16)));
-        self.arm(cx, Timer::Persist, backoff.unwrap_or(u32::MAX));
+        self.arm_for_sending(cx, Timer::Persist, backoff.unwrap_or(u32::MAX));
     }
 }

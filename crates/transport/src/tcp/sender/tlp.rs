@@ -42,7 +42,7 @@ impl Sender {
                 timeout = timeout.min(cx.jiffies_in(remaining_us as u32));
             }
         }
-        self.arm(cx, Timer::LossProbe, timeout);
+        self.arm_for_sending(cx, Timer::LossProbe, timeout);
         true
     }
 
