@@ -1,8 +1,10 @@
 //! Benchmark scenario B1 without Python around it, for profilers:
-//! `cargo run --release --example b1 -- [scheduled-]QUEUE [SECONDS] [FLOWS] [BUFFER]`.
+//! `cargo run --release --example b1 -- [scheduled-]QUEUE [SECONDS] [FLOWS] [BUFFER]
+//! [CONTROL]`.
 //!
 //! QUEUE is `droptail`, `red`, `blue`, `pie`, `codel`, `fq-codel`, `dualpi2`, `fq`, `drr`, `tdrr`,
 //! `qsdrr` or `sfq`. With `scheduled-`, each departure from the bottleneck's queue has an event.
+//! With a CONTROL (`reno`, `cubic`, `bbr`), TCP is today's Linux, and not ns-2's.
 //!
 //! On-off sources with bursts of 256 packets over a bottleneck of 1 Mbit/s for each source, with
 //! 5000 packets of buffer at 500 sources; access links of 100 Mbit/s, one-way delays 5 + 40 + 5 ms.
@@ -22,6 +24,7 @@ use std::time::Instant;
 use narrows_qdisc::drr::{plain, qsdrr, tdrr};
 use narrows_qdisc::{blue, codel, dualpi2, fq, fq_codel, pie, red, sfq};
 use narrows_sim::plan::{Draw, Queue};
+use narrows_sim::tcp::Congestion;
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Rate, Span, Time};
 
@@ -83,7 +86,13 @@ fn main() {
         link.framing.min = 0;
         link.framing.queue_overhead = 0;
     }
-    plan.tcp = vec![tcp::Config::profile("ns-2").expect("the profile exists")];
+    plan.tcp = vec![match arguments.get(4).map(String::as_str) {
+        None => tcp::Config::profile("ns-2").expect("the profile exists"),
+        Some("reno") => tcp::Config { congestion: Congestion::Reno, ..Default::default() },
+        Some("cubic") => tcp::Config::default(),
+        Some("bbr") => tcp::Config { congestion: Congestion::Bbr, ..Default::default() },
+        Some(other) => panic!("no congestion control is called {other}"),
+    }];
     let burst = Draw::Constant(Bytes::new(256 * 1460));
     let idle = Draw::Exponential { mean: Span::from_secs(2) };
     common::send(&mut plan, &burst, &idle, None);

@@ -254,6 +254,7 @@ impl Simulation {
                 network.release(at, link);
             }
             Event::Timer(end) => self.flows.handle_timer(at, end, network),
+            Event::Pace(end) => self.flows.handle_pace(at, end, network),
             Event::Wake(place) => {
                 let Wake { application, token } = self.wakes.take(place);
                 self.tell(application, |application, host| application.timer(host, token));

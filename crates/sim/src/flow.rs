@@ -197,6 +197,13 @@ impl Flows {
         }
     }
 
+    /// Handles the end of the time for which only its pace held a sender back.
+    pub(crate) fn handle_pace(&mut self, now: Time, end: u32, network: &mut Network) {
+        if let Flow::Tcp(connection) = &mut self.table[end as usize / 2] {
+            connection.handle_pace(now, end, network);
+        }
+    }
+
     /// Moves the events for applications to `into`.
     pub(crate) fn take_events(&mut self, into: &mut Vec<SocketEvent>) {
         std::mem::swap(&mut self.events, into);

@@ -23,6 +23,8 @@ pub(crate) enum Event {
     /// A server has finished computing a TLS handshake: which end, numbered as for a connection's
     /// timer.
     Handshake(u32),
+    /// The next segment of a sender that paces may leave: which end, numbered as for its timer.
+    Pace(u32),
 }
 
 impl Event {
@@ -49,6 +51,7 @@ impl Packed {
             Event::HalfOpen(index) => (6, index),
             Event::Neighbour(index) => (7, index),
             Event::Handshake(index) => (8, index),
+            Event::Pace(index) => (9, index),
         };
         Self(kind << INDEX_BITS | index)
     }
@@ -65,7 +68,8 @@ impl Packed {
             5 => Event::LinkSample(index),
             6 => Event::HalfOpen(index),
             7 => Event::Neighbour(index),
-            _ => Event::Handshake(index),
+            8 => Event::Handshake(index),
+            _ => Event::Pace(index),
         }
     }
 }
@@ -87,6 +91,7 @@ mod tests {
                 Event::HalfOpen(index),
                 Event::Neighbour(index),
                 Event::Handshake(index),
+                Event::Pace(index),
             ] {
                 assert_eq!(Packed::new(event).event(), event);
             }

@@ -193,7 +193,7 @@ impl Connection {
             return false;
         }
         *armed = MaybeTime::NONE;
-        match endpoint.next_timeout() {
+        match endpoint.next_timer() {
             Some(due) if due <= now => endpoint.handle_timeout(now),
             // Most deadlines move before they expire, so one event serves many acknowledgements.
             Some(_) => {}
@@ -204,6 +204,18 @@ impl Connection {
         }
         self.flush(now, way, network);
         true
+    }
+
+    /// Lets the end that sends on `way` send the next segment, if only its pace held that back.
+    pub(crate) fn handle_pace(&mut self, now: Time, way: u32, network: &mut Network) {
+        let side = way as usize % 2;
+        if !self.ends[side].endpoint.resume(now) {
+            return;
+        }
+        if side == 0 {
+            self.window.advance(now, self.first().cwnd());
+        }
+        self.flush(now, way, network);
     }
 
     /// Sends what the end that sends on `way` has to send.
@@ -402,11 +414,14 @@ impl End {
     /// Schedules an event for the next timer.
     #[inline(always)]
     fn arm(&mut self, stamp: Stamp, network: &mut Network) {
-        if let Some(due) = self.endpoint.next_timeout()
+        if let Some(due) = self.endpoint.next_timer()
             && self.armed.is_after(due)
         {
             self.armed = due.into();
             network.agenda.schedule(due, Event::Timer(stamp.way));
+        }
+        if let Some(due) = self.endpoint.take_departure() {
+            network.agenda.schedule(due, Event::Pace(stamp.way));
         }
     }
 }

@@ -321,7 +321,34 @@ impl Endpoint {
     /// not be.
     #[inline]
     pub fn next_timeout(&self) -> Option<Time> {
-        self.state.sender.deadline().min(self.state.receiver.deadline()).get()
+        self.timer_at().min(self.state.sender.resumes_at()).get()
+    }
+
+    /// Returns when the next timer fires, without the pace. A caller that uses this also calls
+    /// [`take_departure`](Self::take_departure) and [`resume`](Self::resume). Timers move often,
+    /// and the pace ends once for each segment, so the two need not share an event.
+    #[inline]
+    pub fn next_timer(&self) -> Option<Time> {
+        self.timer_at().get()
+    }
+
+    #[inline]
+    fn timer_at(&self) -> MaybeTime {
+        self.state.sender.deadline().min(self.state.receiver.deadline())
+    }
+
+    /// Returns when the next segment may leave, if only the pace holds it back. Returns each such
+    /// time only once.
+    #[inline]
+    pub fn take_departure(&mut self) -> Option<Time> {
+        self.state.sender.take_departure()
+    }
+
+    /// Goes on, if only the pace has held it back until now. Returns whether it did; then
+    /// [`poll_transmit`](Self::poll_transmit) may return segments.
+    pub fn resume(&mut self, now: Time) -> bool {
+        let (state, cx) = self.at(now);
+        state.sender.resume(&cx)
     }
 
     /// Returns the payload bytes that the other end has acknowledged.

@@ -180,9 +180,29 @@ impl Half {
     }
 
     /// Goes on, if only its pace has held it back until now.
-    pub(crate) fn resume(&mut self, cx: &Context) {
-        if let Self::Active(sender) = self {
-            sender.resume(cx);
+    pub(crate) fn resume(&mut self, cx: &Context) -> bool {
+        match self {
+            Self::Silent(_) => false,
+            Self::Active(sender) => sender.resume(cx),
+        }
+    }
+
+    /// Returns when it goes on, if only its pace holds it back.
+    pub(crate) fn resumes_at(&self) -> MaybeTime {
+        match self {
+            Self::Silent(_) => MaybeTime::NONE,
+            Self::Active(sender) => {
+                sender.pace.as_ref().map_or(MaybeTime::NONE, |pace| pace.resumes_at)
+            }
+        }
+    }
+
+    /// Returns the same, but only once.
+    #[inline]
+    pub(crate) fn take_departure(&mut self) -> Option<Time> {
+        match self {
+            Self::Silent(_) => None,
+            Self::Active(sender) => sender.pace.as_mut()?.take_departure(),
         }
     }
 

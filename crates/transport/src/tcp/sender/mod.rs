@@ -331,10 +331,7 @@ impl Sender {
 
     #[inline]
     pub(super) fn deadline(&self) -> MaybeTime {
-        match &self.pace {
-            None => self.timer_at,
-            Some(pace) => self.timer_at.min(pace.resumes_at),
-        }
+        self.timer_at
     }
 
     /// Returns how long there was something to send or to be acknowledged, up to `now`

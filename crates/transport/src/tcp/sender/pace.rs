@@ -29,6 +29,8 @@ pub(in crate::tcp) struct Pace {
     sent: u8,
     /// When the sender goes on, if only its pace holds it back.
     pub resumes_at: MaybeTime,
+    /// Whether the caller knows this time.
+    is_known: bool,
     /// The delivery rate samples, for a control that needs them.
     pub rates: Option<Rates>,
 }
@@ -42,6 +44,7 @@ impl Pace {
             burst: 0,
             sent: 0,
             resumes_at: MaybeTime::NONE,
+            is_known: true,
             rates: samples.then(Rates::default),
         }
     }
@@ -51,8 +54,18 @@ impl Pace {
         if self.burst > 0 || self.next_ns <= now_ns(cx) {
             return false;
         }
-        self.resumes_at = Time::from_ps(self.next_ns * PS_PER_NS).into();
+        let resumes_at = Time::from_ps(self.next_ns * PS_PER_NS).into();
+        if self.resumes_at != resumes_at {
+            self.resumes_at = resumes_at;
+            self.is_known = false;
+        }
         true
+    }
+
+    /// Returns when the sender goes on, if it is held back and nobody has asked yet.
+    #[inline]
+    pub(super) fn take_departure(&mut self) -> Option<Time> {
+        if core::mem::replace(&mut self.is_known, true) { None } else { self.resumes_at.get() }
     }
 
     /// Returns whether the time has come to go on, and forgets it.
@@ -147,12 +160,13 @@ impl Sender {
 
     /// Goes on, if only the pace has held the sender back until now (`tcp_tsq_write`).
     #[inline]
-    pub(crate) fn resume(&mut self, cx: &Context) {
-        if let Some(pace) = &mut self.pace
-            && pace.resumes(cx.now)
-        {
-            self.todo |= todo::RETRANSMIT | todo::NEW;
+    pub(crate) fn resume(&mut self, cx: &Context) -> bool {
+        let resumes = self.pace.as_mut().is_some_and(|pace| pace.resumes(cx.now));
+        if resumes {
+            let lost = self.lost_out > self.retrans_out;
+            self.todo |= todo::NEW | if lost { todo::RETRANSMIT } else { 0 };
         }
+        resumes
     }
 
     /// Notes that the segment at `index` of the scoreboard leaves. `idle`: nothing else was in
