@@ -148,12 +148,14 @@ fn every_variant_delivers_every_byte_over_a_bad_path() {
 
 /// One reduction in each episode: between two reductions of ssthresh, a round trip has passed, or
 /// what was in flight at the first has been acknowledged (the acknowledgement that ends a recovery
-/// may carry an echo, which begins the next episode), or a timer has fired.
+/// may carry an echo, which begins the next episode), or a timer has fired. BBR's threshold says
+/// nothing.
 #[test]
 fn every_variant_reduces_once_an_episode() {
-    for (n, config) in variants().iter().enumerate() {
+    let reducing = variants().into_iter().filter(|config| config.congestion != Congestion::Bbr);
+    for (n, config) in reducing.enumerate() {
         let path = Path { loss: 0.02, mark: 0.02, ..Path::lossless(Span::from_ms(100)) };
-        let mut pipe = Pipe::new(config, path, 9);
+        let mut pipe = Pipe::new(&config, path, 9);
         pipe.write(u64::MAX);
         let segment = if config.timestamps { 1448 } else { 1460 };
         let (mut last_drop, mut last) = (Time::ZERO, (u32::MAX, 0, 0));
