@@ -6,11 +6,53 @@ import errno
 import json
 from typing import Any
 
+import polars as pl
 import pytest
 
-from narrows import _core
+from narrows import Scenario, _core, run
+from narrows.backends import get
 from narrows.backends.kernel import tcp_settings
 from narrows.backends.kernel.inside.agent import network, system
+from tests.kernel.scenarios import dumbbell
+
+ALONE = """
+name = "alone"
+duration = "13 s"
+nodes = { hosts = ["server", "client"], routers = ["isp", "home"] }
+links = [
+    { name = "server", between = ["server", "isp"], rate = "1 Gbit/s" },
+    { name = "line", between = ["isp", "home"], rate = "10 Mbit/s", delay = "20 ms", framing = \
+"ethernet", queue = { kind = "bfifo", limit = "100 kB" } },
+    { name = "client", between = ["home", "client"], rate = "1 Gbit/s" },
+]
+monitor = { queues = { links = ["line.forward"], rate = 10 } }
+
+# Resolves the neighbours, for which the simulator's packets need not wait.
+[[traffic]]
+kind = "ping"
+name = "first"
+pairs = [["server", "client"]]
+interval = "1 s"
+probes = 1
+
+[[traffic]]
+kind = "once"
+name = "page"
+sender = "server"
+receiver = "client"
+size = "100 kB"
+start = "1 s"
+tcp = { timer_granularity = "10 ms" }
+
+[[traffic]]
+kind = "bulk"
+name = "download"
+sender = "server"
+receiver = "client"
+connections = 1
+start = "3 s"
+tcp = { timer_granularity = "10 ms" }
+"""
 
 LINUX = json.loads(_core.tcp_profile("linux-6"))
 
@@ -94,3 +136,52 @@ def test_a_value_that_a_kernel_does_not_know_is_one_line(
     with pytest.raises(network.NetworkError) as refused:
         network._write_settings({path: "3"}, {path: "traffic.a.tcp.ecn"})
     assert str(refused.value) == why
+
+
+def refusals(backend: str, **settings: str) -> dict[str, tuple[str, str]]:
+    """Why a backend refuses keys of the dumbbell, and the hints."""
+    set_ = {f"traffic__downloads__tcp__{key}": value for key, value in settings.items()}
+    found = get(backend).refusals(dumbbell(**set_))
+    return {refusal.key: (refusal.why, refusal.hint) for refusal in found}
+
+
+@pytest.mark.parametrize("backend", ["kernel", "kernel-virtual", "kernel-7"])
+def test_the_guests_have_bbr_and_pacing_but_no_bursts(backend: str) -> None:
+    assert not refusals(backend, congestion="bbr")
+    assert not refusals(backend, pacing="true")
+    key = "traffic.downloads.tcp.segmentation_offload"
+    why = "the backend's devices send segment by segment"
+    assert refusals(backend, congestion="bbr", segmentation_offload="true") == {key: (why, "")}
+
+
+def test_a_host_without_a_module_is_refused_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("narrows.backends.kernel.backend.has_control", lambda _name: False)
+    key = "traffic.downloads.tcp.congestion"
+    why = "this machine's kernel has no bbr"
+    hint = "load tcp_bbr, or use the backend kernel-virtual"
+    assert refusals("kernel-host", congestion="bbr") == {key: (why, hint)}
+    assert not refusals("kernel-host", congestion="reno")
+    assert not refusals("kernel-virtual", congestion="bbr")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{"congestion": "bbr"}, {"pacing": "true"}], ids=str)
+def test_a_kernel_paces_as_the_simulator_does(guest: str, settings: dict[str, str]) -> None:
+    """A connection that fills 10 Mbit/s alone, and a transfer that ends in slow start.
+
+    Nothing is random but the phase in which BBR begins to probe.
+    """
+    set_ = {
+        f"traffic.{group}.tcp.{key}": value
+        for group in ("page", "download")
+        for key, value in settings.items()
+    }
+    scenario = Scenario.parse(ALONE, set=set_)
+    backlogs, times = [], []
+    for done in (run(scenario), run(scenario, backend=guest)):
+        page = done.table("bursts")
+        times.append(float((page["end_s"] - page["start_s"])[0]))
+        queue = done.queues.filter(pl.col("t_s") > 5)
+        backlogs.append(float(queue["backlog_bytes"].to_numpy().mean()))
+    assert times[1] == pytest.approx(times[0], rel=0.01)
+    assert backlogs[1] == pytest.approx(backlogs[0], rel=0.1)

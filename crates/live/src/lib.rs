@@ -25,8 +25,8 @@
 //! What real sockets cannot honour is refused, by the name of its key, before anything starts
 //! (`refused.rs`):
 //!
-//! - TCP is the kernel's. A plan chooses `mss`, `congestion` and `nagle`. The other settings must be
-//!   Linux's, unless sysctls and routes follow the plan (`Part::prepared`).
+//! - TCP is the kernel's. A plan chooses `mss`, `congestion`, `pacing` and `nagle`. The other
+//!   settings must be Linux's, unless sysctls and routes follow the plan (`Part::prepared`).
 //! - TLS is rustls'. Sessions are resumed, early data are sent, and servers take their time for a
 //!   signature, as the plan says. All flights have the plan's lengths, and are cut into its writes,
 //!   unless rustls needs more bytes; an error then states the least. What is in them is rustls'

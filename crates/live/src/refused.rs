@@ -156,7 +156,7 @@ fn of_length(bytes: u16) -> Option<String> {
 /// Returns the settings that a socket cannot have: those that differ from Linux's, and have no
 /// socket option.
 fn of_tcp(config: &tcp::Config, prepared: bool) -> Option<String> {
-    const OPTIONS: [&str; 3] = ["mss", "congestion", "nagle"];
+    const OPTIONS: [&str; 4] = ["mss", "congestion", "nagle", "pacing"];
     if let tcp::Congestion::Custom(_) = config.congestion {
         return Some(format!("congestion: the kernel has no {}", config.congestion.word()));
     }
@@ -183,7 +183,8 @@ mod tests {
         let linux = tcp::Config::default();
         assert_eq!(of_tcp(&linux, false), None);
         let options = tcp::Config {
-            congestion: tcp::Congestion::Reno,
+            congestion: tcp::Congestion::Bbr,
+            pacing: true,
             nagle: false,
             mss: 500,
             ..tcp::Config::default()

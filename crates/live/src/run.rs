@@ -9,6 +9,7 @@ use narrows_apps::goodput::Goodput;
 use narrows_apps::table::Table;
 use narrows_apps::{self as application, Application, Environment, Settings};
 use narrows_sim::plan::Plan;
+use narrows_units::settings::Words;
 use narrows_units::{MaybeTime, Span, Time};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollTimeout};
@@ -20,7 +21,7 @@ use crate::host::LiveHost;
 use crate::part::{Part, Role};
 use crate::real::Asking;
 use crate::refused::refused;
-use crate::sockets::Places;
+use crate::sockets::{Places, control_missing};
 use crate::split::Ends;
 use crate::tables;
 use crate::world::{Watched, World};
@@ -87,6 +88,11 @@ impl Live {
         let played = part.played(&plan).map_err(Error)?;
         if let Some(first) = refused(&plan, &played, part).into_iter().next() {
             return Err(Error(first));
+        }
+        for (number, config) in plan.tcp.iter().enumerate() {
+            if let Some(why) = control_missing(config.congestion.word()) {
+                return Err(Error(format!("tcp[{number}]: congestion: {why}")));
+            }
         }
         let places = plan.nodes.iter().map(|node| part.places.get(node).cloned()).collect();
         let places = Places::open(places).map_err(Error)?;

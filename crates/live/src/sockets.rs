@@ -163,6 +163,20 @@ impl Places {
     }
 }
 
+/// Returns why sockets of this process cannot have a congestion control, if they cannot.
+pub(crate) fn control_missing(word: &str) -> Option<String> {
+    let made = socket(AddressFamily::Inet, SockType::Stream, FLAGS, None).ok()?;
+    let why = setsockopt(&made, sockopt::TcpCongestion, &word.into()).err()?;
+    Some(match why {
+        // An unprivileged process does not load modules (`tcp_set_congestion_control`).
+        Errno::ENOENT => format!("this kernel has no {word}; modprobe tcp_{word} may load it"),
+        Errno::EPERM => {
+            format!("{word} is not in tcp_allowed_congestion_control; add it there, or be root")
+        }
+        why => format!("{word}: {}", why.desc()),
+    })
+}
+
 /// Returns a socket's own address.
 pub(crate) fn local(made: &OwnedFd) -> Result<SocketAddrV4> {
     Ok(SocketAddrV4::from(getsockname::<SockaddrIn>(made.as_raw_fd())?))
@@ -263,6 +277,9 @@ pub(crate) fn passed(made: &OwnedFd) -> u64 {
 
 fn set_tcp(made: &OwnedFd, config: &tcp::Config) -> Result<()> {
     setsockopt(made, sockopt::TcpCongestion, &config.congestion.word().into())?;
+    if config.pacing {
+        setsockopt(made, MaxPacingRate, &UNLIMITED_PACE)?;
+    }
     if !config.nagle {
         setsockopt(made, sockopt::TcpNoDelay, &true)?;
     }
@@ -282,6 +299,8 @@ sockopt_impl!(
     i32
 );
 
+// Nor this: socket(7).
+sockopt_impl!(MaxPacingRate, Both, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, u64);
 // Nor this: tcp(7).
 sockopt_impl!(FastOpen, SetOnly, libc::IPPROTO_TCP, libc::TCP_FASTOPEN, u32);
 // Nor these: socket(7) and packet(7).
@@ -294,6 +313,10 @@ sockopt_impl!(
     libc::tpacket_stats
 );
 
+/// A limit that no rate reaches, in bytes a second. Any limit but the largest number makes TCP pace
+/// at its own rate (`sock_setsockopt`).
+const UNLIMITED_PACE: u64 = 1 << 50;
+
 const FLAGS: SockFlag = SockFlag::SOCK_NONBLOCK.union(SockFlag::SOCK_CLOEXEC);
 /// The bytes of a packet that a filter passes on.
 const HEAD: u32 = 64;
@@ -301,3 +324,26 @@ const HOME: &str = "/proc/self/ns/net";
 const RECEIVE_BUFFER: usize = 1 << 20;
 /// `SOF_TIMESTAMPING_TX_ACK` of include/uapi/linux/net_tstamp.h.
 const TX_ACK: u32 = 1 << 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_control_that_the_kernel_lacks_is_named_with_a_remedy() {
+        assert_eq!(control_missing("reno"), None);
+        let why = control_missing("none").expect("no kernel has it");
+        assert_eq!(why, "this kernel has no none; modprobe tcp_none may load it");
+    }
+
+    /// Without a limit, `SO_MAX_PACING_RATE` is the largest number, and TCP does not pace.
+    #[test]
+    fn a_socket_paces_only_if_it_should() {
+        for (pacing, rate) in [(false, u64::MAX), (true, UNLIMITED_PACE)] {
+            let made = socket(AddressFamily::Inet, SockType::Stream, FLAGS, None).expect("TCP");
+            let config = tcp::Config { pacing, ..tcp::Config::default() };
+            set_tcp(&made, &config).expect("every kernel has CUBIC");
+            assert_eq!(getsockopt(&made, MaxPacingRate), Ok(rate));
+        }
+    }
+}
