@@ -385,6 +385,7 @@ def test_lengths_that_no_message_has_are_refused() -> None:
         ("true", (True, "data")),
         ('"syn-ack"', (True, "syn-ack")),
         ('"plus-plus"', (True, "plus-plus")),
+        ('"accurate"', (True, "data")),
         ("false", (False, "data")),
     ],
 )
@@ -393,6 +394,7 @@ def test_ecn_may_be_for_syns_too(ecn: str, expected: tuple[bool, str]) -> None:
     client, server, tcp = plan(text)
     for end in (client["tcp"]["tcp"], server["tcp"]["tcp"]):
         assert (tcp[end]["ecn"], tcp[end]["ecn_control"]) == expected
+        assert tcp[end]["accurate_ecn"] == (ecn == '"accurate"')
     assert run(Scenario.parse(TEXT + text)).summary["dns"]["unanswered"] == 0
 
 

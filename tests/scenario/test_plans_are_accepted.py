@@ -54,8 +54,9 @@ def test_the_profiles_are_the_simulators() -> None:
 
 
 def test_tcp_keys_are_the_simulators() -> None:
-    # `ecn` has a word for each `ecn_control`; DNS groups have Fast Open in keys of their own.
-    ours = (Tcp.model_fields.keys() - {"profile"}) | {"ecn_control", "fast_open"}
+    # `ecn` has a word for each `ecn_control` and one for `accurate_ecn`; DNS groups have Fast Open
+    # in keys of their own.
+    ours = (Tcp.model_fields.keys() - {"profile"}) | {"accurate_ecn", "ecn_control", "fast_open"}
     for name in PROFILES:
         assert json.loads(_core.tcp_profile(name)).keys() == ours
 

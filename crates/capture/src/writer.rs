@@ -9,7 +9,7 @@ use narrows_sim::captured::{Captured, Content, Frame, Quoted, Said};
 use narrows_sim::plan::{Capture, Plan};
 use narrows_sim::tcp;
 use narrows_wire::dns;
-use narrows_wire::tcp::{Cookie, Flags, Options, SackBlocks};
+use narrows_wire::tcp::{AccurateEcn, Cookie, Flags, Options, SackBlocks};
 use narrows_wire::{Arp, Ethernet, Ipv4, Mac, Packet, Payload, Tcp, Transport, Udp, WriteError};
 
 use crate::message::{DnsPacket, Messages};
@@ -303,6 +303,9 @@ fn tcp((source_port, destination_port): (u16, u16), segment: &tcp::Segment) -> T
         sack_permitted: segment.syn.is_some_and(|syn| syn.sack_permitted),
         timestamps: segment.timestamps,
         sack,
+        accurate_ecn: segment.accurate.and_then(|option| {
+            AccurateEcn::new(option.order() == tcp::Order::One, option.fields())
+        }),
         fast_open: segment.syn.and_then(|syn| syn.fast_open).and_then(|option| match option {
             tcp::FastOpenOption::Request => Cookie::new(&[]),
             // Linux's cookies have 8 bytes; no server here looks at them.

@@ -14,7 +14,9 @@ use narrows_qdisc::Ecn;
 use narrows_sim::captured::{Captured, Frame};
 use narrows_sim::plan::Plan;
 use narrows_sim::ports;
-use narrows_sim::tcp::{FastOpenOption, Flags, Segment, Seq, SynOptions};
+use narrows_sim::tcp::{
+    AccurateEcn, EcnBytes, FastOpenOption, Flags, Order, Segment, Seq, SynOptions,
+};
 use narrows_units::Time;
 
 #[test]
@@ -151,6 +153,46 @@ fn syns_have_fast_open_and_accurate_ecn() {
         ]
     );
     assert_eq!(fields(&file, "tcp.options.tfo.request", &["frame.number"]), ["1"]);
+    assert_eq!(fields(&file, BROKEN, &["frame.number"]), NOTHING);
+}
+
+/// RFC 9768, 3.2: AE among the flags, and the option in both orders.
+#[test]
+fn segments_have_accurate_ecn() {
+    let segment = |order, fields, flags| Segment {
+        seq: Seq(1),
+        ack: Seq(1),
+        flags: Flags::ACK.with(flags),
+        ecn: Ecn::Ect1,
+        timestamps: Some((1, 1)),
+        accurate: Some(AccurateEcn::new(
+            order,
+            EcnBytes { ect0: 1, ce: 0x12_3456, ect1: 0xff_ffff },
+            fields,
+        )),
+        ..Segment::default()
+    };
+    let packets: Vec<_> = [
+        segment(Order::Zero, 3, Flags::AE),
+        segment(Order::One, 2, Flags::AE.with(Flags::ECE)),
+        segment(Order::One, 3, Flags::CWR),
+    ]
+    .into_iter()
+    .enumerate()
+    .map(|(n, segment)| captured(Time::from_ps(n as u64), false, n as u32, Frame::Tcp(segment)))
+    .collect();
+    let Some(file) = capture("accurate", &plan(), &packets) else { return };
+    let counters = ["ee0b", "eceb", "ee1b"].map(|name| format!("tcp.options.acc_ecn.{name}"));
+    let mut names = vec!["ip.len", "ip.dsfield.ecn", "tcp.flags"];
+    names.extend(counters.iter().map(String::as_str));
+    assert_eq!(
+        fields(&file, "tcp.checksum.status == 1", &names),
+        [
+            "64|1|0x0110|1|1193046|16777215".to_owned(),
+            "60|1|0x0150||1193046|16777215".to_owned(),
+            "64|1|0x0090|1|1193046|16777215".to_owned(),
+        ]
+    );
     assert_eq!(fields(&file, BROKEN, &["frame.number"]), NOTHING);
 }
 

@@ -20,6 +20,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dns_sizes, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profiles, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_paced_controls, module)?)?;
+    module.add_function(wrap_pyfunction!(tcp_marked_controls, module)?)?;
     module.add_function(wrap_pyfunction!(tcp_profile, module)?)?;
     module.add_function(wrap_pyfunction!(call_packet_bytes, module)?)
 }
@@ -161,6 +162,12 @@ fn tcp_profiles() -> Vec<&'static str> {
 #[pyfunction]
 fn tcp_paced_controls() -> Vec<&'static str> {
     tcp::Congestion::PACED.to_vec()
+}
+
+/// Returns the congestion controls of TCP that always negotiate ECN.
+#[pyfunction]
+fn tcp_marked_controls() -> Vec<&'static str> {
+    tcp::Congestion::COUNT_MARKS.to_vec()
 }
 
 /// Returns a TCP profile's settings as JSON. Raises ValueError for an unknown name.

@@ -20,7 +20,7 @@ use self::obstacles::{Obstacles, find_obstacles};
 use crate::agenda::{Agenda, Event};
 use crate::link::{Flights, Gone, Link, Looks, Passage, Released, Slot};
 use crate::maybe_index::MaybeIndex;
-use crate::packet::{Packet, PacketKind, SackPool};
+use crate::packet::{OptionPool, Packet, PacketKind};
 use crate::paths::Paths;
 use crate::plan::{Capture, Topology};
 use crate::shortcuts::find_shortcuts;
@@ -41,7 +41,7 @@ pub(crate) struct Network {
     pub(crate) paths: Paths,
     /// The ports of each flow's two ends.
     pub(crate) ports: Vec<[u16; 2]>,
-    pub(crate) pool: SackPool,
+    pub(crate) pool: OptionPool,
     /// Losses that have not been reported.
     pub(crate) losses: Losses,
     pub(crate) captured: Vec<Taken>,
@@ -109,7 +109,7 @@ impl Network {
             flights: Flights::new(),
             paths,
             ports: Vec::new(),
-            pool: SackPool::default(),
+            pool: OptionPool::default(),
             losses: Losses::new(),
             captured: Vec::new(),
             obstacles: Obstacles::new(plan, &obstacles),

@@ -1,8 +1,8 @@
 //! Packets, 32 bytes each.
 //!
-//! A [`Packet`] is a compact form of a TCP segment or a datagram. SACK blocks are kept in the
-//! [`SackPool`] instead: a packet with room for three of them would be twice as long, and almost
-//! every packet has none.
+//! A [`Packet`] is a compact form of a TCP segment or a datagram. SACK blocks and
+//! the AccECN option are kept in the [`OptionPool`] instead: a packet with room for them would be
+//! twice as long, and almost every packet has none.
 
 mod datagrams;
 mod segments;
@@ -12,7 +12,7 @@ mod tests;
 use narrows_qdisc::{Ecn, mix};
 
 use crate::ports;
-pub(crate) use segments::SackPool;
+pub(crate) use segments::OptionPool;
 
 /// A packet on its way.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Packet {
     tsval: u32,
     /// TCP: the timestamp that it echoes. UDP: the message's second note.
     tsecr: u32,
-    /// TCP: the handle of SACK blocks plus one, or packed SYN options. Fragment: its datagram's
+    /// TCP: the handle of SACK blocks and the AccECN option, or packed SYN options. Fragment: its datagram's
     /// number.
     extra: u32,
     /// The length of the IP packet.
@@ -101,7 +101,7 @@ const FOREGROUND: u8 = 1 << 2;
 /// Set for everything except TCP: a datagram, unless one of the bits below says otherwise.
 const NOT_TCP: u8 = 1 << 5;
 const TIMESTAMPS: u8 = 1 << 3;
-const HAS_SACK: u8 = 1 << 4;
+const HAS_OPTIONS: u8 = 1 << 4;
 /// With `NOT_TCP`: a router's message.
 const TOO_BIG: u8 = 1 << 6;
 /// With `NOT_TCP`: ARP, below IP.

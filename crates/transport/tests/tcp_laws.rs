@@ -3,7 +3,8 @@
 mod tcp_pipe;
 
 use narrows_transport::tcp::{
-    AckPolicy, Config, Congestion, Endpoint, Flags, Recovery, Reduction, SackBlocks, Segment, Seq,
+    AccurateEcn, AckPolicy, Config, Congestion, EcnBytes, Endpoint, Flags, Order, Recovery,
+    Reduction, SackBlocks, Segment, Seq,
 };
 use narrows_units::{Ecn, Span, Time};
 
@@ -80,6 +81,10 @@ fn slow_start_takes_a_logarithmic_number_of_round_trips() {
 fn variants() -> Vec<Config> {
     let mut variants: Vec<Config> =
         Config::PROFILES.iter().map(|name| Config::profile(name).expect("listed")).collect();
+    let dctcp = Config { congestion: Congestion::Dctcp, ..linux() };
+    variants.push(Config { accurate_ecn: true, ..dctcp.clone() });
+    variants.push(Config { recovery: Recovery::NewReno, pacing: true, ..dctcp.clone() });
+    variants.push(dctcp);
     for congestion in [Congestion::Reno, Congestion::Cubic] {
         for reduction in [Reduction::Prr, Reduction::RateHalving] {
             for recovery in [Recovery::Reno, Recovery::NewReno, Recovery::Sack] {
@@ -104,6 +109,20 @@ fn variants() -> Vec<Config> {
             ..linux()
         });
         variants.extend(paced);
+        for (recovery, reduction, timestamps) in [
+            (Recovery::Sack, Reduction::Prr, true),
+            (Recovery::Sack, Reduction::Prr, false),
+            (Recovery::NewReno, Reduction::RateHalving, true),
+        ] {
+            variants.push(Config {
+                congestion: congestion.clone(),
+                reduction,
+                recovery,
+                timestamps,
+                accurate_ecn: true,
+                ..linux()
+            });
+        }
         for recovery in [Recovery::Tahoe, Recovery::Reno, Recovery::NewReno] {
             variants.push(Config {
                 congestion: congestion.clone(),
@@ -236,8 +255,14 @@ fn random_segment(random: &mut Random, base: Seq, ack_base: Seq) -> Segment {
         0 => flags = flags.with(Flags::FIN),
         1 => flags = Flags::SYN,
         2..40 => flags = flags.with(Flags::CWR),
+        40..200 => flags = flags.with(Flags::AE),
         _ => {}
     }
+    let accurate = (random.below(3) == 0).then(|| {
+        let [ect0, ce, ect1] = [(); 3].map(|()| random.bits());
+        let order = if random.below(2) == 0 { Order::Zero } else { Order::One };
+        AccurateEcn::new(order, EcnBytes { ect0, ce, ect1 }, random.below(4) as usize)
+    });
     Segment {
         seq: near(random, base),
         ack: near(random, ack_base),
@@ -247,6 +272,7 @@ fn random_segment(random: &mut Random, base: Seq, ack_base: Seq) -> Segment {
         ecn: [Ecn::NotEct, Ecn::Ect0, Ecn::Ce][random.below(3) as usize],
         timestamps: (random.below(10) > 0).then(|| (random.bits() >> 20, random.bits() >> 20)),
         sack,
+        accurate,
         syn: None,
     }
 }

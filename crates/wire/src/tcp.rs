@@ -11,6 +11,7 @@
 //! window scale            01 03 03 ss                   RFC 7323, 2
 //! SACK                    01 01 05 ll (ssss eeee)...    RFC 2018, 3
 //! Fast Open               22 ll cccc... 01 01           RFC 7413, 4.1.1
+//! AccECN                  ac/ae ll ffffff... 01         RFC 9768, 3.2.3
 //! ```
 //!
 //! Reading takes any layout. Options that we do not know are skipped (RFC 9293, 3.1: MUST-6); the
@@ -87,6 +88,8 @@ pub struct Options {
     pub sack: SackBlocks,
     /// TCP Fast Open.
     pub fast_open: Option<Cookie>,
+    /// Accurate ECN's counters of bytes.
+    pub accurate_ecn: Option<AccurateEcn>,
 }
 
 impl Options {
@@ -105,7 +108,9 @@ impl Options {
         };
         let fast_open =
             self.fast_open.map_or(0, |cookie| (2 + cookie.as_slice().len()).div_ceil(4) * 4);
-        mss + shared + scale + sack + fast_open
+        let accurate_ecn =
+            self.accurate_ecn.map_or(0, |option| (2 + 3 * option.as_slice().len()).div_ceil(4) * 4);
+        mss + shared + scale + sack + fast_open + accurate_ecn
     }
 
     /// Appends the options, padded.
@@ -142,6 +147,14 @@ impl Options {
             out.extend([FAST_OPEN, length]);
             out.extend(cookie.as_slice());
             out.extend(&[NOP, NOP][..usize::from(length % 4)]);
+        }
+        if let Some(option) = &self.accurate_ecn {
+            let length = 2 + 3 * option.len;
+            out.extend([if option.order_1 { ACCURATE_ECN_1 } else { ACCURATE_ECN_0 }, length]);
+            for counter in option.as_slice() {
+                out.extend(&counter.to_be_bytes()[1..]);
+            }
+            out.extend(&[NOP; 3][..usize::from(length.next_multiple_of(4) - length)]);
         }
     }
 
@@ -216,6 +229,11 @@ impl Options {
                 }
                 self.sack = sack;
             }
+            // RFC 9768, 3.2.3: other lengths are ignored.
+            ACCURATE_ECN_0 | ACCURATE_ECN_1 => {
+                let order_1 = kind == ACCURATE_ECN_1;
+                self.accurate_ecn = AccurateEcn::read(order_1, value).or(self.accurate_ecn);
+            }
             // A cookie of a wrong length counts as none (RFC 7413, 4.1.1).
             FAST_OPEN => self.fast_open = Cookie::new(value).or(self.fast_open),
             _ => {}
@@ -273,6 +291,44 @@ impl Cookie {
     }
 }
 
+/// Accurate ECN's counters of payload bytes (RFC 9768, 3.2.3), 24 bits each, zero to three of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AccurateEcn {
+    /// Whether the first counter is that of ECT(1) (kind 174), not that of ECT(0) (kind 172).
+    pub order_1: bool,
+    counters: [u32; 3],
+    len: u8,
+}
+
+impl AccurateEcn {
+    /// Creates the option. Returns `None` if there are more than three counters.
+    pub fn new(order_1: bool, counters: &[u32]) -> Option<Self> {
+        let mut option = Self { order_1, counters: [0; 3], len: counters.len() as u8 };
+        let slots = option.counters.get_mut(..counters.len())?;
+        for (slot, counter) in slots.iter_mut().zip(counters) {
+            *slot = counter & 0xff_ffff;
+        }
+        Some(option)
+    }
+
+    fn read(order_1: bool, value: &[u8]) -> Option<Self> {
+        if value.len() > 9 || !value.len().is_multiple_of(3) {
+            return None;
+        }
+        let len = (value.len() / 3) as u8;
+        let mut option = Self { order_1, counters: [0; 3], len };
+        for (slot, field) in option.counters.iter_mut().zip(value.chunks_exact(3)) {
+            *slot = field.iter().fold(0, |counter, &byte| counter << 8 | u32::from(byte));
+        }
+        Some(option)
+    }
+
+    /// Returns the counters in the order of the option.
+    pub fn as_slice(&self) -> &[u32] {
+        &self.counters[..usize::from(self.len)]
+    }
+}
+
 /// A TCP option with an invalid length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionError {
@@ -305,10 +361,31 @@ const SACK_PERMITTED: u8 = 4;
 const SACK: u8 = 5;
 const TIMESTAMPS: u8 = 8;
 const FAST_OPEN: u8 = 34;
+const ACCURATE_ECN_0: u8 = 172;
+const ACCURATE_ECN_1: u8 = 174;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// RFC 9768, 3.2.3: both orders, zero to three counters of 24 bits; other lengths are ignored.
+    #[test]
+    fn rfc9768_3_2_3_counters_survive() {
+        for order_1 in [false, true] {
+            for counters in [&[][..], &[1], &[1, 0xff_ffff], &[1, 2, 0x12_3456]] {
+                let option = AccurateEcn::new(order_1, counters).expect("at most three");
+                let options = Options { accurate_ecn: Some(option), ..Options::default() };
+                let mut field = Vec::new();
+                options.write(&mut field);
+                assert_eq!(field.len(), options.bytes());
+                assert_eq!(field[0], if order_1 { 174 } else { 172 });
+                assert_eq!(usize::from(field[1]), 2 + 3 * counters.len());
+                assert_eq!(Options::read(&field), Ok(options));
+            }
+        }
+        assert_eq!(AccurateEcn::new(false, &[0; 4]), None);
+        assert_eq!(Options::read(&[172, 4, 0, 0]), Ok(Options::default()));
+    }
 
     #[test]
     fn unknown_options_are_skipped_by_their_length() {

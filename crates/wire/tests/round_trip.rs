@@ -231,6 +231,7 @@ impl Random {
             sack_permitted: self.coin(),
             timestamps: self.coin().then(|| (self.0.next_u32(), self.0.next_u32())),
             sack,
+            accurate_ecn: None,
         }
     }
 

@@ -18,7 +18,7 @@ PROFILES = tuple(_core.tcp_profiles())
 
 _KEYS = {key["name"]: key for key in TABLES["Tcp"]["keys"]}
 
-_ELSEWHERE = ("ecn_control", "fast_open")
+_ELSEWHERE = ("accurate_ecn", "ecn_control", "fast_open")
 """Settings that the language gives in other places: as words of `ecn`, and with DNS over TCP."""
 
 _MOST_DELAY = int(_KEYS["acks"]["most"])
@@ -38,10 +38,11 @@ _TYPES: dict[str, Any] = {
         'Initial slow-start threshold in segments, or `"unbounded"`.',
     ),
     "ecn": (
-        Switch | Literal[tuple(_KEYS["ecn_control"]["of"][1:])],
+        Switch | Literal[(*_KEYS["ecn_control"]["of"][1:], "accurate")],
         """Negotiates ECN, so that data are marked rather than dropped (RFC 3168). With
 `"syn-ack"` the SYN-ACK may be marked too (RFC 5562), with `"plus-plus"` SYN, SYN-ACK,
-FIN and retransmissions (ECN++). Not together with a traffic group's `ecn_share`.""",
+FIN and retransmissions (ECN++). With `"accurate"` every segment says how many packets
+and bytes were marked (RFC 9768). Not together with a traffic group's `ecn_share`.""",
     ),
 }
 """Types and meanings of keys that take other values here than in Rust."""
@@ -115,6 +116,28 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
             )
 
     @rule
+    def _feedback_is_possible(self) -> Faults:
+        config = self._in_effect
+        if self.counts_marks and self.ecn is False:
+            yield refuse(
+                f"{self.congestion} always negotiates ECN",
+                "leave ecn out, or use another congestion control",
+                "ecn",
+            )
+        if self.counts_marks and config["reduction"] == "at-once":
+            yield refuse(
+                f"{self.congestion} does not go with reduction at-once{self._origin('reduction')}",
+                "set reduction to prr, or use profile linux-6",
+                "congestion",
+            )
+        if config["accurate_ecn"] and config["reduction"] == "at-once":
+            yield refuse(
+                f"accurate does not go with reduction at-once{self._origin('reduction')}",
+                "use ecn = true, or set reduction to prr",
+                "ecn",
+            )
+
+    @rule
     def _buffer_holds_segments(self) -> Faults:
         config = self._in_effect
         if config["receive_buffer"] < 2 * config["mss"]:
@@ -123,6 +146,11 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
                 "raise it or lower mss",
                 "receive_buffer",
             )
+
+    @property
+    def counts_marks(self) -> bool:
+        """Whether the congestion control counts marks, and so always negotiates ECN."""
+        return self.congestion in _core.tcp_marked_controls()
 
     @property
     def wants_ecn(self) -> bool:
@@ -162,9 +190,13 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
                 value = {"delayed": value.delayed}
             elif value == "unbounded":
                 value = None
+            elif key == "ecn" and value == "accurate":
+                value, config["accurate_ecn"] = True, True
             elif key == "ecn" and isinstance(value, str):
                 value, config["ecn_control"] = True, value
             config[key] = value
-        if ecn is not None:
+        if self.counts_marks:
+            config["ecn"] = True
+        elif ecn is not None:
             config["ecn"] = ecn
         return config

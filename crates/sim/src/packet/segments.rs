@@ -1,8 +1,10 @@
-//! TCP segments as packets, and the store of their SACK blocks.
+//! TCP segments as packets, and the store of their SACK blocks and AccECN options.
 
-use narrows_transport::tcp::{FastOpenOption, Flags, Header, SackBlocks, Segment, Seq, SynOptions};
+use narrows_transport::tcp::{
+    AccurateEcn, FastOpenOption, Flags, Header, SackBlocks, Segment, Seq, SynOptions,
+};
 
-use super::{FOREGROUND, HAS_SACK, IP_HEADER, Label, Packet, Stamp, TIMESTAMPS};
+use super::{FOREGROUND, HAS_OPTIONS, IP_HEADER, Label, Packet, Stamp, TIMESTAMPS};
 
 /// The IPv4 and TCP headers without options.
 const PLAIN_HEADERS: u16 = IP_HEADER + 20;
@@ -10,9 +12,9 @@ const PLAIN_HEADERS: u16 = IP_HEADER + 20;
 const TIMESTAMPS_OPTION: u16 = 12;
 
 impl Packet {
-    /// Converts a TCP segment. Its SACK blocks, if any, go to `pool`.
+    /// Converts a TCP segment. Its SACK blocks and AccECN option, if any, go to `pool`.
     #[inline]
-    pub(crate) fn from_segment(stamp: Stamp, segment: &Segment, pool: &mut SackPool) -> Self {
+    pub(crate) fn from_segment(stamp: Stamp, segment: &Segment, pool: &mut OptionPool) -> Self {
         let mut meta = segment.ecn as u8 | stamp.label.class;
         let (tsval, tsecr) = match segment.timestamps {
             Some(timestamps) => {
@@ -22,12 +24,12 @@ impl Packet {
             None => (0, 0),
         };
         let extra = if let Some(syn) = segment.syn {
-            pack_syn(syn)
-        } else if segment.sack.is_empty() {
+            pack_syn(syn, segment.accurate.is_some())
+        } else if segment.sack.is_empty() && segment.accurate.is_none() {
             0
         } else {
-            meta |= HAS_SACK;
-            pool.put(segment.sack)
+            meta |= HAS_OPTIONS;
+            pool.put(Options { sack: segment.sack, accurate: segment.accurate })
         };
         Self {
             way: stamp.way,
@@ -45,7 +47,7 @@ impl Packet {
         }
     }
 
-    /// Converts a TCP segment that has no SACK blocks and is no SYN.
+    /// Converts a TCP segment that has no SACK blocks, no AccECN option and is no SYN.
     #[inline]
     pub(crate) fn from_header(stamp: Stamp, header: &Header) -> Self {
         let stamped = header.timestamps.is_some();
@@ -66,19 +68,27 @@ impl Packet {
         }
     }
 
-    /// Adds the SACK option to an acknowledgement. The blocks go to `pool`.
+    /// Adds the SACK and AccECN options to a segment that has neither. They go to `pool`.
     #[cold]
-    pub(crate) fn add_sack_blocks(&mut self, sack: SackBlocks, pool: &mut SackPool) {
-        self.bytes += 4 + 8 * sack.len() as u16;
-        self.meta |= HAS_SACK;
-        self.extra = pool.put(sack);
+    pub(crate) fn add_options(
+        &mut self,
+        (sack, accurate): (SackBlocks, Option<AccurateEcn>),
+        pool: &mut OptionPool,
+    ) {
+        let blocks = sack.len() as u16;
+        self.bytes += if blocks == 0 { 0 } else { 4 + 8 * blocks };
+        self.bytes += accurate.map_or(0, |option| option.padded_bytes());
+        if blocks > 0 || accurate.is_some() {
+            self.meta |= HAS_OPTIONS;
+            self.extra = pool.put(Options { sack, accurate });
+        }
     }
 
-    /// Returns whether [`header`](Self::header) tells everything: the segment has no SACK blocks
-    /// and is no SYN.
+    /// Returns whether [`header`](Self::header) tells everything: the segment has no SACK blocks,
+    /// no AccECN option and is no SYN.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {
-        self.meta & HAS_SACK == 0 && !Flags(self.flags).contains(Flags::SYN)
+        self.meta & HAS_OPTIONS == 0 && !Flags(self.flags).contains(Flags::SYN)
     }
 
     /// Returns whether it is a SYN that asks for a connection.
@@ -101,11 +111,11 @@ impl Packet {
         }
     }
 
-    /// Converts back to the segment, and takes its SACK blocks out of `pool`.
+    /// Converts back to the segment, and takes its options out of `pool`.
     #[inline]
-    pub(crate) fn into_segment(self, pool: &mut SackPool) -> Segment {
+    pub(crate) fn into_segment(self, pool: &mut OptionPool) -> Segment {
         let mut segment = self.segment(pool);
-        if self.meta & HAS_SACK != 0 {
+        if self.meta & HAS_OPTIONS != 0 {
             pool.release(self.extra);
         }
         // `header_bytes` needs the options, so the length is set last.
@@ -113,18 +123,19 @@ impl Packet {
         segment
     }
 
-    /// Returns the segment for inspection; the packet keeps its SACK blocks.
-    pub(crate) fn peek_segment(&self, pool: &SackPool) -> Segment {
+    /// Returns the segment for inspection; the packet keeps its options.
+    pub(crate) fn peek_segment(&self, pool: &OptionPool) -> Segment {
         let mut segment = self.segment(pool);
         segment.len = self.bytes - IP_HEADER - segment.header_bytes();
         segment
     }
 
     #[inline]
-    fn segment(&self, pool: &SackPool) -> Segment {
+    fn segment(&self, pool: &OptionPool) -> Segment {
         let flags = Flags(self.flags);
-        let sack =
-            if self.meta & HAS_SACK != 0 { pool.look(self.extra) } else { SackBlocks::default() };
+        let Options { sack, accurate } =
+            if self.meta & HAS_OPTIONS != 0 { pool.look(self.extra) } else { Options::default() };
+        let syn = flags.contains(Flags::SYN);
         Segment {
             seq: Seq(self.a),
             ack: Seq(self.b),
@@ -134,13 +145,18 @@ impl Packet {
             ecn: self.ecn(),
             timestamps: (self.meta & TIMESTAMPS != 0).then_some((self.tsval, self.tsecr)),
             sack,
-            syn: flags.contains(Flags::SYN).then(|| unpack_syn(self.extra)),
+            accurate: if syn && self.extra & SYN_ACCURATE != 0 {
+                Some(AccurateEcn::INITIAL)
+            } else {
+                accurate
+            },
+            syn: syn.then(|| unpack_syn(self.extra)),
         }
     }
 
     /// Returns a middlebox's reset, as if the other end did not listen (RFC 9293, 3.10.7.1).
     /// Returns `None` if the packet is itself a reset.
-    pub(crate) fn rejection(&self, pool: &SackPool) -> Option<Self> {
+    pub(crate) fn rejection(&self, pool: &OptionPool) -> Option<Self> {
         let segment = self.peek_segment(pool);
         if segment.flags.contains(Flags::RST) {
             return None;
@@ -149,7 +165,7 @@ impl Packet {
         Some(Self::from_segment(
             label.on_way(self.way ^ 1),
             &segment.reset(),
-            &mut SackPool::default(),
+            &mut OptionPool::default(),
         ))
     }
 
@@ -158,28 +174,33 @@ impl Packet {
         if !self.is_tcp() || !Flags(self.flags).contains(Flags::SYN) {
             return false;
         }
-        // A SYN has no SACK blocks, so it uses no pool.
-        self.peek_segment(&SackPool::default()).len > 0
+        // A SYN's options are in the packet, so it uses no pool.
+        self.peek_segment(&OptionPool::default()).len > 0
     }
 
     /// Frees what a packet that goes no further holds in the pool.
-    pub(crate) fn discard(self, pool: &mut SackPool) {
-        if self.meta & HAS_SACK != 0 {
+    pub(crate) fn discard(self, pool: &mut OptionPool) {
+        if self.meta & HAS_OPTIONS != 0 {
             pool.release(self.extra);
         }
     }
 }
 
-/// Packs SYN options: the MSS in the upper half; window scale plus one, Fast Open and the
-/// SACK-permitted bit in the lower.
-fn pack_syn(syn: SynOptions) -> u32 {
+/// Packs SYN options: the MSS in the upper half; window scale plus one, the AccECN option with its
+/// initial counters, Fast Open and the SACK-permitted bit in the lower.
+fn pack_syn(syn: SynOptions, accurate: bool) -> u32 {
     let scale = syn.window_scale.map_or(0, |scale| u32::from(scale) + 1);
     let fast_open = match syn.fast_open {
         None => 0,
         Some(FastOpenOption::Request) => 1,
         Some(FastOpenOption::Cookie) => 2,
     };
-    u32::from(syn.mss) << 16 | scale << 8 | fast_open << 1 | u32::from(syn.sack_permitted)
+    let accurate = if accurate { SYN_ACCURATE } else { 0 };
+    u32::from(syn.mss) << 16
+        | scale << 8
+        | accurate
+        | fast_open << 1
+        | u32::from(syn.sack_permitted)
 }
 
 fn unpack_syn(packed: u32) -> SynOptions {
@@ -196,29 +217,39 @@ fn unpack_syn(packed: u32) -> SynOptions {
     }
 }
 
-/// The SACK blocks of the packets on their way.
+/// The bit of packed SYN options for the AccECN option.
+const SYN_ACCURATE: u32 = 1 << 3;
+
+/// The options of a segment that a packet has no room for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Options {
+    sack: SackBlocks,
+    accurate: Option<AccurateEcn>,
+}
+
+/// The SACK blocks and AccECN options of the packets on their way.
 #[derive(Debug, Default)]
-pub(crate) struct SackPool {
-    blocks: Vec<SackBlocks>,
+pub(crate) struct OptionPool {
+    options: Vec<Options>,
     free: Vec<u32>,
 }
 
-impl SackPool {
-    fn put(&mut self, sack: SackBlocks) -> u32 {
+impl OptionPool {
+    fn put(&mut self, options: Options) -> u32 {
         match self.free.pop() {
             Some(handle) => {
-                self.blocks[handle as usize] = sack;
+                self.options[handle as usize] = options;
                 handle
             }
             None => {
-                self.blocks.push(sack);
-                (self.blocks.len() - 1) as u32
+                self.options.push(options);
+                (self.options.len() - 1) as u32
             }
         }
     }
 
-    fn look(&self, handle: u32) -> SackBlocks {
-        self.blocks[handle as usize]
+    fn look(&self, handle: u32) -> Options {
+        self.options[handle as usize]
     }
 
     fn release(&mut self, handle: u32) {
@@ -228,6 +259,6 @@ impl SackPool {
     /// Returns the number of entries in use.
     #[cfg(test)]
     pub(crate) fn in_use(&self) -> usize {
-        self.blocks.len() - self.free.len()
+        self.options.len() - self.free.len()
     }
 }

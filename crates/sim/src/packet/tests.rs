@@ -1,11 +1,13 @@
 use narrows_apps::Message;
-use narrows_transport::tcp::{FastOpenOption, Flags, SackBlocks, Segment, Seq, SynOptions};
+use narrows_transport::tcp::{
+    AccurateEcn, EcnBytes, FastOpenOption, Flags, Order, SackBlocks, Segment, Seq, SynOptions,
+};
 
 use super::*;
 
 #[test]
 fn segments_survive_the_compact_form() {
-    let mut pool = SackPool::default();
+    let mut pool = OptionPool::default();
     let mut sack = SackBlocks::default();
     assert!(sack.push(Seq(5), Seq(9)));
     let segments = [
@@ -49,6 +51,23 @@ fn segments_survive_the_compact_form() {
             ..Segment::default()
         },
         Segment { seq: Seq(9), flags: Flags::ACK, len: 1460, ..Segment::default() },
+        // Accurate ECN: the option on data, on an acknowledgement with SACK blocks, on a SYN-ACK.
+        Segment {
+            seq: Seq(9),
+            flags: Flags::ACK.with(Flags::AE),
+            len: 1436,
+            ecn: Ecn::Ect1,
+            timestamps: Some((3, 4)),
+            accurate: Some(accurate(3)),
+            ..Segment::default()
+        },
+        Segment { flags: Flags::ACK, sack, accurate: Some(accurate(2)), ..Segment::default() },
+        Segment {
+            flags: Flags::SYN.with(Flags::ACK).with(Flags::CWR),
+            syn: Some(SynOptions { mss: 1460, window_scale: Some(7), ..SynOptions::default() }),
+            accurate: Some(AccurateEcn::INITIAL),
+            ..Segment::default()
+        },
     ];
     for segment in segments {
         let packet = Packet::from_segment(Stamp::new(7, 1, true), &segment, &mut pool);
@@ -59,6 +78,35 @@ fn segments_survive_the_compact_form() {
             assert_eq!(again.peek_segment(&pool), segment);
         }
         assert_eq!(packet.into_segment(&mut pool), segment);
+    }
+    assert_eq!(pool.in_use(), 0);
+}
+
+fn accurate(fields: usize) -> AccurateEcn {
+    AccurateEcn::new(Order::One, EcnBytes { ect0: 1, ce: 2, ect1: 0xff_ffff }, fields)
+}
+
+/// An endpoint sends a header, and then adds what the header has no room for.
+#[test]
+fn options_are_added_to_a_header() {
+    let mut pool = OptionPool::default();
+    let mut sack = SackBlocks::default();
+    sack.push(Seq(5), Seq(9));
+    let plain = Segment { flags: Flags::ACK, timestamps: Some((3, 4)), ..Segment::default() };
+    for (sack, option) in [
+        (sack, None),
+        (sack, Some(accurate(2))),
+        (SackBlocks::default(), Some(accurate(3))),
+        (SackBlocks::default(), None),
+    ] {
+        let segment = Segment { sack, accurate: option, ..plain };
+        let mut packet = Packet::from_header(Stamp::new(7, 1, true), &plain.header());
+        packet.add_options((sack, option), &mut pool);
+        let whole = Packet::from_segment(Stamp::new(7, 1, true), &segment, &mut pool);
+        assert_eq!(packet.bytes, whole.bytes);
+        assert_eq!(packet.is_plain(), sack.is_empty() && option.is_none());
+        assert_eq!(packet.into_segment(&mut pool), segment);
+        whole.discard(&mut pool);
     }
     assert_eq!(pool.in_use(), 0);
 }
@@ -78,9 +126,9 @@ fn messages_survive_the_compact_form() {
 
 #[test]
 fn flows_have_hashes_and_ports_of_their_own() {
-    let mut pool = SackPool::default();
+    let mut pool = OptionPool::default();
     // Flows 0 and 1 are connections, flow 2 has the datagrams of many sockets.
-    let tcp = |way, generation, pool: &mut SackPool| {
+    let tcp = |way, generation, pool: &mut OptionPool| {
         Packet::from_segment(Stamp::new(way, generation, false), &Segment::default(), pool)
     };
     let mut packets: Vec<Packet> = (0..4).map(|way| tcp(way, 0, &mut pool)).collect();
@@ -117,7 +165,7 @@ fn a_full_segment_with_timestamps_is_an_ip_packet_of_1500_bytes() {
     let segment =
         Segment { len: 1448, flags: Flags::ACK, timestamps: Some((1, 1)), ..Segment::default() };
     assert_eq!(
-        Packet::from_segment(Stamp::new(0, 0, false), &segment, &mut SackPool::default()).bytes,
+        Packet::from_segment(Stamp::new(0, 0, false), &segment, &mut OptionPool::default()).bytes,
         1500
     );
 }

@@ -367,7 +367,7 @@ impl Prefetch<u32> for Connection {
 }
 
 impl End {
-    /// Handles a segment with SACK blocks, or a SYN.
+    /// Handles a segment with SACK blocks or the AccECN option, or a SYN.
     #[inline(never)]
     fn handle_options(&mut self, now: Time, packet: Packet, network: &mut Network) {
         let segment = packet.into_segment(&mut network.pool);
@@ -383,9 +383,8 @@ impl End {
         network: &mut Network,
     ) {
         let mut packet = Packet::from_header(stamp, header);
-        // Data segments are full, so SACK blocks do not fit there.
-        if header.len == 0 && endpoint.has_sack_blocks() {
-            packet.add_sack_blocks(endpoint.take_sack_blocks(), &mut network.pool);
+        if endpoint.has_options(header.len) {
+            packet.add_options(endpoint.take_options(header.len), &mut network.pool);
         }
         network.send(now, packet);
     }

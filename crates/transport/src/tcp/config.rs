@@ -18,7 +18,8 @@ settings! {
         initial_window: u32 = 10, whole(1, 65_535);
         /// Initial slow-start threshold in segments; `None`: unbounded.
         initial_ssthresh: Option<u32> = None, whole(2, 1_000_000);
-        /// Congestion control: Reno (RFC 5681), CUBIC (RFC 9438), or BBR v1, which paces.
+        /// Congestion control: Reno (RFC 5681), CUBIC (RFC 9438), BBR v1, which paces, or
+        /// DCTCP (RFC 8257), which negotiates ECN.
         congestion: Congestion = Congestion::Cubic, any();
         /// Paces: segments leave at 1.2 times the window in a round trip (twice in slow start), and
         /// not as fast as the window allows, as in Linux behind the queue `fq`. BBR always paces.
@@ -66,6 +67,9 @@ settings! {
         nagle: bool = true, any();
         /// Negotiates ECN, so that data are marked rather than dropped (RFC 3168).
         ecn: bool = false, any();
+        /// Negotiates Accurate ECN, and with it ECN: the receiver counts marked packets and bytes on
+        /// every segment (RFC 9768). If the other end does not, feedback is that of RFC 3168.
+        accurate_ecn: bool = false, any();
         /// Packets besides new data that may be marked rather than dropped.
         ecn_control: EcnControl = EcnControl::Data, any();
         /// The response to an ECN echo: as to a loss (RFC 3168), or a smaller reduction (RFC 8511).
@@ -121,8 +125,17 @@ impl Settings for Config {
         if self.paces() && (self.is_classic() || self.reduction == Reduction::RateHalving) {
             return error("reduction", "must be prr if a sender paces");
         }
-        if self.ecn_control != EcnControl::Data && !self.ecn {
+        if self.ecn_control != EcnControl::Data && !self.wants_ecn() {
             return error("ecn_control", "needs ecn");
+        }
+        if self.ecn_control == EcnControl::SynAck && self.is_accurate() {
+            return error("ecn_control", "is syn-ack, whose feedback is not that of accurate_ecn");
+        }
+        if self.marks_everything() && self.is_classic() {
+            return error("congestion", "counts marks, which does not go with reduction at-once");
+        }
+        if self.accurate_ecn && self.is_classic() {
+            return error("accurate_ecn", "does not go with reduction at-once");
         }
         if self.fast_open && self.skip_handshake {
             return error("fast_open", "needs a handshake");
@@ -152,6 +165,8 @@ pub enum Congestion {
     Cubic,
     /// draft-cardwell-iccrg-bbr-congestion-control-00 (BBR v1), as Linux does it.
     Bbr,
+    /// RFC 8257, as Linux does it.
+    Dctcp,
     /// One from outside this crate. It has no written form.
     #[cfg_attr(feature = "serde", serde(skip))]
     Custom(super::Custom),
@@ -160,16 +175,19 @@ pub enum Congestion {
 impl Congestion {
     /// The controls that always pace.
     pub const PACED: &[&str] = &["bbr"];
+    /// Those that always negotiate ECN, because they count marks.
+    pub const COUNT_MARKS: &[&str] = &["dctcp"];
 }
 
 impl Words for Congestion {
-    const WORDS: &'static [&'static str] = &["reno", "cubic", "bbr"];
+    const WORDS: &'static [&'static str] = &["reno", "cubic", "bbr", "dctcp"];
 
     fn word(&self) -> &'static str {
         match self {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
+            Self::Dctcp => "dctcp",
             Self::Custom(_) => "custom",
         }
     }

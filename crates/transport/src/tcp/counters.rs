@@ -21,4 +21,8 @@ pub struct Counters {
     pub spurious_timeouts: u32,
     /// Segments received with the CE mark.
     pub marks_received: u64,
+    /// Packets that the other end reports as marked (`tcpi_delivered_ce`). 0 without Accurate ECN.
+    pub marks_reported: u64,
+    /// Payload bytes that the other end reports as marked. 0 without Accurate ECN.
+    pub marked_bytes_reported: u64,
 }

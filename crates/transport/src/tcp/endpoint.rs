@@ -18,12 +18,13 @@ use alloc::sync::Arc;
 use narrows_units::{Ecn, MaybeTime, Span, Time};
 
 pub use self::without_handshake::Adopted;
+use super::accurate_ecn::WHOLE_OPTION;
 use super::clock::Context;
 use super::handshake_ecn::HandshakeEcn;
 use super::receiver::{Decision, Receiver};
 use super::segment::Header;
 use super::sender::{Half, Outgoing};
-use super::{Config, Counters, Flags, SackBlocks, Segment, Seq};
+use super::{AccurateEcn, Config, Counters, Flags, SackBlocks, Segment, Seq};
 use crate::Closed;
 use crate::prefetch::{Prefetch, Step};
 
@@ -159,7 +160,8 @@ impl Endpoint {
     /// (`tcp_v4_err`, `tcp_v4_mtu_reduced`).
     pub fn handle_too_big(&mut self, now: Time, seq: Seq, mtu: u16) {
         let (state, cx) = self.at(now);
-        let mss = payload(mtu - IP_TCP_HEADERS, state.receiver.timestamps);
+        let options = if state.receiver.is_accurate() { WHOLE_OPTION } else { 0 };
+        let mss = payload(mtu - IP_TCP_HEADERS, state.receiver.timestamps) - options;
         state.sender.handle_too_big(&cx, seq, mss);
     }
 
@@ -233,6 +235,7 @@ impl Endpoint {
     pub fn handle_segment(&mut self, now: Time, segment: &Segment) {
         let (state, cx) = self.at(now);
         if state.phase == Phase::Established {
+            state.hear_report(&segment.header(), segment.accurate);
             state.handle_established(&cx, &segment.header(), segment.sack.as_slice());
         } else {
             state.handle_handshake(&cx, segment);
@@ -271,9 +274,8 @@ impl Endpoint {
             }
         }
         let mut segment = Segment::from(self.poll_established(now)?);
-        // Data segments are full, so SACK blocks do not fit there.
-        if segment.len == 0 && self.has_sack_blocks() {
-            segment.sack = self.take_sack_blocks();
+        if self.has_options(segment.len) {
+            (segment.sack, segment.accurate) = self.take_options(segment.len);
         }
         Some(segment)
     }
@@ -315,6 +317,23 @@ impl Endpoint {
     #[cold]
     pub fn take_sack_blocks(&mut self) -> SackBlocks {
         self.state.receiver.take_sack_blocks()
+    }
+
+    /// Returns whether the segment of `len` bytes that was just polled has to carry
+    /// [options](Self::take_options) besides timestamps.
+    #[inline]
+    pub fn has_options(&self, len: u16) -> bool {
+        (len == 0 && self.has_sack_blocks()) || self.state.receiver.is_accurate()
+    }
+
+    /// Returns the SACK blocks and the AccECN option of the segment of `len` bytes that was just
+    /// polled.
+    #[cold]
+    pub fn take_options(&mut self, len: u16) -> (SackBlocks, Option<AccurateEcn>) {
+        // Data segments are full, so SACK blocks do not fit there.
+        let mut sack = if len == 0 { self.take_sack_blocks() } else { SackBlocks::default() };
+        let accurate = self.state.receiver.accurate_option(&mut sack);
+        (sack, accurate)
     }
 
     /// Returns when [`handle_timeout`](Self::handle_timeout) has to be called, or `None` if it need

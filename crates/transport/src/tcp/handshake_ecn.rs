@@ -11,6 +11,8 @@
 //!                                                            repeat the SYN-ACK without ECT;
 //!                                                            initial window 1
 //! ECN++     AE ECE CWR  AE; marked: AE CWR  ECT(0)  ECT(0)   initial window 1 for its sender
+//! RFC 9768  AE ECE CWR  AE, CWR, ECE: how                    the third segment and all later ones
+//!                       the SYN came                         report it
 //! ```
 //!
 //! A repeated SYN or SYN-ACK is not ECN-capable, and a repeated SYN no longer asks for ECN. If the
@@ -19,20 +21,23 @@
 //!
 //! Differences:
 //!
-//! - After the handshake, feedback follows RFC 3168 even if both ends use ECN++: the sender hears
+//! - Without `accurate_ecn`, feedback follows RFC 3168 even if both ends use ECN++: the sender hears
 //!   of one mark in a round trip, which is as often as it reduces the window anyway.
-//! - The counter of Accurate ECN (ACE) is modelled only in the answer to the SYN. A marked SYN-ACK
+//! - It then has the counter of Accurate ECN (ACE) only in the answer to the SYN. A marked SYN-ACK
 //!   is reported only by ECE on the handshake's third segment.
-//! - With ECN++, bare acknowledgements, window probes and resets stay Not-ECT, because RFC 3168's
+//! - RFC 9768, 3.1.4.1, lets a client ask for Accurate ECN again on its first repeated SYN; here, as
+//!   in Linux, a repeated SYN asks for nothing.
+//! - With ECN++ and without `accurate_ecn`, bare acknowledgements, window probes and resets stay Not-ECT, because RFC 3168's
 //!   feedback could not report that they were marked.
 
 use narrows_units::Ecn;
 
+use super::accurate_ecn::{FIRST_PACKETS, WHOLE_OPTION, ace_flags, ace_of};
 use super::clock::Context;
 use super::endpoint::{Phase, State};
 use super::segment::Header;
-use super::sender::Outgoing;
-use super::{Config, EcnControl, Flags, Segment};
+use super::sender::{Negotiated, Outgoing};
+use super::{Config, Congestion, EcnControl, Flags, Segment};
 
 /// What an end has to report about marks during the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +51,11 @@ pub(super) enum HandshakeEcn {
     Refuse,
     /// A server: its SYN-ACK was refused, and is repeated without ECT.
     Refused,
+    /// A server: the SYN asked for Accurate ECN, and arrived with this codepoint.
+    Accurate(Ecn),
 }
+
+const _: () = assert!(size_of::<HandshakeEcn>() == 1);
 
 impl State {
     /// Returns the flags and the IP header's ECN field of a SYN or SYN-ACK.
@@ -54,21 +63,26 @@ impl State {
         let first = self.syn_retries == 0;
         if self.phase == Phase::SynSent {
             // Linux repeats a SYN without the ECN request (RFC 3168, 6.1.1.1).
-            if !config.ecn || !first {
+            if !config.wants_ecn() || !first {
                 return (Flags::SYN, Ecn::NotEct);
             }
             let asks = Flags::SYN.with(Flags::ECE).with(Flags::CWR);
-            return match config.ecn_control {
-                EcnControl::PlusPlus => (asks.with(Flags::AE), Ecn::Ect0),
-                EcnControl::Data | EcnControl::SynAck => (asks, Ecn::NotEct),
-            };
+            let plus_plus = config.ecn_control == EcnControl::PlusPlus;
+            let accurate = plus_plus || config.is_accurate();
+            let asks = if accurate { asks.with(Flags::AE) } else { asks };
+            let capable = plus_plus || config.marks_everything();
+            return (asks, if capable { config.ect() } else { Ecn::NotEct });
         }
         let flags = Flags::SYN.with(Flags::ACK);
         if !self.receiver.ecn {
             return (flags, Ecn::NotEct);
         }
-        let capable = config.ecn_control != EcnControl::Data;
+        let capable = config.ecn_control != EcnControl::Data || config.marks_everything();
+        let ect_if = |capable: bool| if capable { config.ect() } else { Ecn::NotEct };
         match self.handshake_ecn {
+            HandshakeEcn::Accurate(syn) => {
+                (flags.with(handshake_code(syn)), ect_if(capable && first))
+            }
             HandshakeEcn::Refused => (flags.with(Flags::ECE), Ecn::NotEct),
             HandshakeEcn::Asked => (flags.with(Flags::AE), ect_if(first)),
             HandshakeEcn::AskedMarked => (flags.with(Flags::AE).with(Flags::CWR), ect_if(first)),
@@ -79,12 +93,18 @@ impl State {
     /// Takes what the other end's SYN or SYN-ACK says about ECN.
     pub(super) fn take_syn_ecn(&mut self, cx: &Context, segment: &Segment) {
         let config = cx.config;
-        let accurate = config.ecn && config.ecn_control == EcnControl::PlusPlus;
+        let accurate = config.wants_ecn() && config.ecn_control == EcnControl::PlusPlus;
         let [ae, cwr, ece] =
             [Flags::AE, Flags::CWR, Flags::ECE].map(|flag| segment.flags.contains(flag));
         if !segment.flags.contains(Flags::ACK) {
             self.receiver.ecn = ece && cwr;
-            if ae && ece && cwr && accurate {
+            if ae && ece && cwr && config.is_accurate() {
+                self.handshake_ecn = HandshakeEcn::Accurate(segment.ecn);
+                self.use_accurate_ecn(config, None, 0);
+            } else if self.receiver.ecn {
+                self.use_classic_ecn(config);
+            }
+            if ae && ece && cwr && accurate && !config.is_accurate() {
                 let marked = segment.ecn == Ecn::Ce;
                 self.handshake_ecn =
                     if marked { HandshakeEcn::AskedMarked } else { HandshakeEcn::Asked };
@@ -94,11 +114,66 @@ impl State {
         // A SYN-ACK may agree to the first SYN after a second one that no longer asked
         // (`tcp_ecn_rcv_synack`).
         let plain = ece && !cwr && !ae;
-        let agrees = accurate && !ece && (ae || cwr);
-        self.receiver.ecn = config.ecn && (plain || agrees);
+        let agrees = if config.is_accurate() {
+            // RFC 9768, table 2.
+            matches!(ace_of(segment.flags), 2 | 3 | 4 | 6)
+        } else {
+            accurate && !ece && (ae || cwr)
+        };
+        self.receiver.ecn = config.wants_ecn() && (plain || agrees);
+        if agrees && config.is_accurate() {
+            let marks = u32::from(segment.ecn == Ecn::Ce);
+            self.use_accurate_ecn(config, Some(handshake_code(segment.ecn)), marks);
+        } else if self.receiver.ecn {
+            self.use_classic_ecn(config);
+        }
         if accurate && (ae && cwr || !agrees) && self.syn_retries == 0 {
             // The SYN was marked, or the server could not say.
             self.opening().start.restart_window = true;
+        }
+    }
+
+    /// Uses Accurate ECN from now on. `third`: the flags of a client's third segment; `marks`: marks
+    /// that it has seen already.
+    pub(super) fn use_accurate_ecn(&mut self, config: &Config, third: Option<Flags>, marks: u32) {
+        self.receiver.ecn = true;
+        self.receiver.use_accurate_ecn(config.ect(), third, marks);
+        let start = &mut self.opening().start;
+        start.ecn = Negotiated::Accurate(FIRST_PACKETS as u8);
+        // Every segment carries the AccECN option.
+        start.mss = start.mss.saturating_sub(WHOLE_OPTION).max(1);
+    }
+
+    /// Uses ECN with the feedback of RFC 3168, or that of DCTCP, which looks alike in the handshake.
+    pub(super) fn use_classic_ecn(&mut self, config: &Config) {
+        self.receiver.ecn = true;
+        self.opening().start.ecn = Negotiated::Classic;
+        if config.congestion == Congestion::Dctcp {
+            self.receiver.use_dctcp(Ecn::Ect0);
+        }
+    }
+
+    /// Takes what a server with Accurate ECN hears in the handshake's third segment (RFC 9768,
+    /// 3.2.2.1). Its ACE is a code if it carries no data, and the counter otherwise.
+    pub(super) fn take_third_segment(&mut self, segment: &Segment) {
+        if !self.receiver.is_accurate() {
+            return;
+        }
+        let pure = segment.len == 0 && !segment.flags.contains(Flags::FIN);
+        match ace_of(segment.flags) {
+            // Table 4: the path clears the flags.
+            0 if pure => {
+                self.receiver.stop_ect();
+                self.sender.stop_ect();
+            }
+            HANDSHAKE_CE if pure => {
+                if let Some(silent) = self.sender.silent_mut() {
+                    silent.start.restart_window = true;
+                }
+                self.sender.hear_report(segment.flags, segment.accurate);
+            }
+            _ if pure => {}
+            _ => self.sender.hear_report(segment.flags, segment.accurate),
         }
     }
 
@@ -139,7 +214,8 @@ impl State {
 
     /// Lets a client with ECN++ report a marked SYN-ACK on the handshake's third segment.
     pub(super) fn echo_marked_syn_ack(&mut self, cx: &Context, segment: &Segment) {
-        if cx.config.ecn_control == EcnControl::PlusPlus && segment.ecn == Ecn::Ce {
+        let plus_plus = cx.config.ecn_control == EcnControl::PlusPlus;
+        if plus_plus && segment.ecn == Ecn::Ce && !self.receiver.is_accurate() {
             self.receiver.echo_once();
         }
     }
@@ -148,6 +224,10 @@ impl State {
     /// ECN++. Returns the segment without the report.
     pub(super) fn take_syn_ack_echo(&mut self, cx: &Context, segment: &Segment) -> Header {
         let mut header = segment.header();
+        if self.receiver.is_accurate() {
+            self.take_third_segment(segment);
+            return header;
+        }
         if cx.config.ecn_control == EcnControl::PlusPlus
             && self.receiver.ecn
             && header.flags.contains(Flags::ECE)
@@ -159,6 +239,16 @@ impl State {
     }
 }
 
-fn ect_if(capable: bool) -> Ecn {
-    if capable { Ecn::Ect0 } else { Ecn::NotEct }
+/// Returns the flags that say with which codepoint a SYN or SYN-ACK has arrived (RFC 9768, tables 2
+/// and 3).
+fn handshake_code(arrived: Ecn) -> Flags {
+    ace_flags(match arrived {
+        Ecn::NotEct => 0b010,
+        Ecn::Ect1 => 0b011,
+        Ecn::Ect0 => 0b100,
+        Ecn::Ce => HANDSHAKE_CE.into(),
+    })
 }
+
+/// The code of a marked SYN or SYN-ACK.
+const HANDSHAKE_CE: u8 = 0b110;

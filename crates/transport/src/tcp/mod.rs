@@ -4,6 +4,7 @@
 //! file names what it was written from or the kernel functions whose decisions it makes, and lists
 //! the differences.
 
+mod accurate_ecn;
 mod clock;
 mod config;
 mod congestion;
@@ -16,6 +17,7 @@ mod segment;
 mod sender;
 mod seq;
 
+pub use accurate_ecn::{AccurateEcn, EcnBytes, Order};
 pub use clock::timestamp;
 pub use config::{
     AckPolicy, Config, Congestion, EcnControl, EcnResponse, Recovery, Reduction, RestartAfterIdle,

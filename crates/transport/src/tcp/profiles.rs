@@ -59,7 +59,23 @@ impl Config {
         })
     }
 
-    /// Returns the codepoint with which new data are ECN-capable.
+    /// Returns whether connections ask for Accurate ECN.
+    pub(crate) fn is_accurate(&self) -> bool {
+        self.accurate_ecn
+    }
+
+    /// Returns whether connections negotiate ECN.
+    pub(crate) fn wants_ecn(&self) -> bool {
+        self.ecn || self.is_accurate() || self.marks_everything()
+    }
+
+    /// Returns whether the congestion control lets every segment be marked, also SYN and SYN-ACK.
+    pub(crate) fn marks_everything(&self) -> bool {
+        Congestion::COUNT_MARKS.contains(&self.congestion.word())
+    }
+
+    /// Returns the codepoint with which segments are ECN-capable, if the other end's feedback is
+    /// the one asked for.
     pub(crate) fn ect(&self) -> Ecn {
         Ecn::Ect0
     }

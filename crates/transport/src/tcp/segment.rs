@@ -2,7 +2,7 @@
 
 use narrows_units::Ecn;
 
-use super::Seq;
+use super::{AccurateEcn, Seq};
 
 /// A segment. Its payload is only a length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,12 +23,14 @@ pub struct Segment {
     pub timestamps: Option<(u32, u32)>,
     /// The SACK option (RFC 2018); empty if absent.
     pub sack: SackBlocks,
+    /// The AccECN option (RFC 9768).
+    pub accurate: Option<AccurateEcn>,
     /// The options of SYN segments; `None` on all others.
     pub syn: Option<SynOptions>,
 }
 
-/// The fields that every segment has: its header without SACK blocks and without the options of a
-/// SYN.
+/// The fields that every segment has: its header without SACK blocks, without the AccECN option
+/// and without the options of a SYN.
 ///
 /// Almost all segments have nothing else, so this is what the two halves work on.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +75,7 @@ impl From<Header> for Segment {
 }
 
 impl Segment {
-    /// Returns the segment without its SACK blocks and SYN options.
+    /// Returns the segment without its SACK blocks, AccECN option and SYN options.
     #[inline]
     pub fn header(&self) -> Header {
         Header {
@@ -103,7 +105,7 @@ impl Segment {
     }
 
     /// Returns the length of the TCP header with options in bytes, padded as in Linux: 12 for
-    /// timestamps, 4 + 8n for SACK.
+    /// timestamps, 4 + 8n for SACK, 12 for a whole AccECN option.
     #[inline]
     pub fn header_bytes(&self) -> u16 {
         let options = match self.syn {
@@ -130,7 +132,7 @@ impl Segment {
                     + (if sack == 0 { 0 } else { 4 + 8 * sack })
             }
         };
-        20 + options
+        20 + options + self.accurate.map_or(0, |option| option.padded_bytes())
     }
 }
 
@@ -242,6 +244,12 @@ impl SackBlocks {
         self.blocks[at] = (start, end);
         self.len += 1;
         true
+    }
+
+    /// Takes the last block away.
+    pub(super) fn pop(&mut self) {
+        self.len = self.len.saturating_sub(1);
+        self.blocks[usize::from(self.len)] = Default::default();
     }
 
     /// Returns the number of blocks.

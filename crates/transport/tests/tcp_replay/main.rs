@@ -15,7 +15,7 @@
 use narrows_transport::tcp::{
     Config, Congestion, Endpoint, Flags, Recovery, SackBlocks, Segment, Seq, SynOptions,
 };
-use narrows_units::{Span, Time};
+use narrows_units::{Ecn, Span, Time};
 
 /// A segment: its time in microseconds, first byte and payload; the first byte of a bare
 /// acknowledgement is not compared.
@@ -192,6 +192,102 @@ fn a_paced_sender_sends_what_linux_sends() {
         }
     }
     assert!(segments > 9000, "{segments}");
+}
+
+/// DCTCP: what the acknowledgements say about marks decides the window.
+#[test]
+fn a_sender_with_dctcp_sends_what_linux_sends() {
+    let config = Config { congestion: Congestion::Dctcp, ..linux() };
+    let connections = equal(&config, include_str!("kernel/dctcp.txt"));
+    let mut segments = 0;
+    for (number, &(same, of)) in connections.iter().enumerate() {
+        assert_eq!(same, of, "connection {number}: segments until they differ");
+        segments += of;
+    }
+    assert!(connections.len() == 2 && segments > 2000, "{segments}");
+}
+
+/// A bare acknowledgement: its time in microseconds, its number, and whether it has ECE.
+type Acknowledged = (u64, u32, bool);
+
+/// Replays what arrives at a receiver, which opens the connection. Returns what the kernel
+/// acknowledged, and what this receiver does.
+fn replay_receiver(config: &Config, lines: &[&str]) -> (Vec<Acknowledged>, Vec<Acknowledged>) {
+    let mut end = Endpoint::client(config.clone(), Seq(0));
+    let (mut expected, mut sent) = (Vec::new(), Vec::new());
+    let drain = |end: &mut Endpoint, now: Time, sent: &mut Vec<Acknowledged>| {
+        while let Some(segment) = end.poll_transmit(now) {
+            let ece = segment.flags.contains(Flags::ECE);
+            if segment.syn.is_none() {
+                assert_eq!((segment.len, segment.ecn), (0, Ecn::Ect0));
+                sent.push((now.as_ps() / 1_000_000, segment.ack.0, ece));
+            }
+        }
+    };
+    for line in lines {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        let (us, syn) = (u64::from(number(fields[1])), fields[2].contains('S'));
+        while let Some(due) = end.next_timeout().filter(|&due| due < at(us)) {
+            end.handle_timeout(due);
+            drain(&mut end, due, &mut sent);
+        }
+        match fields[0] {
+            "o" if syn => end.connect(at(us)),
+            "o" => {
+                expected.push((us, number(fields[3]), fields[2].contains('E')));
+                continue;
+            }
+            _ => {
+                let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][number(fields[7]) as usize];
+                let mut segment = segment(config, 0, &fields[..7]);
+                segment.seq = Seq(number(fields[3]));
+                (segment.ack, segment.len) = (Seq(1), number(fields[4]) as u16);
+                (segment.ecn, segment.window) = (ecn, 500);
+                segment.flags = segment.flags.with(Flags::ACK);
+                if fields[2].contains('P') {
+                    segment.flags = segment.flags.with(Flags::PSH);
+                }
+                end.handle_segment(at(us), &segment);
+            }
+        }
+        drain(&mut end, at(us), &mut sent);
+    }
+    (expected, sent)
+}
+
+/// RFC 8257, 3.2: what a receiver acknowledges when marks begin or end, and with which state.
+///
+/// Other acknowledgements may differ: the kernel's window, whose growth is a reason for one, depends
+/// on how it stores segments.
+#[test]
+fn a_receiver_with_dctcp_acknowledges_changes_of_marks_as_linux_does() {
+    let config = Config { congestion: Congestion::Dctcp, ..linux() };
+    let text = include_str!("kernel/dctcp-receiver.txt");
+    let (mut same, mut changes) = (0, 0);
+    for lines in text.split("connection\n").skip(1) {
+        let lines = lines.lines().collect::<Vec<_>>();
+        let (expected, sent) = replay_receiver(&config, &lines);
+        let at_time = |all: &[Acknowledged], us: u64| -> Vec<(u32, bool)> {
+            let then = all.iter().filter(|&&(at, ..)| (us..us + 50).contains(&at));
+            then.map(|&(_, ack, ece)| (ack, ece)).collect()
+        };
+        let mut marked = false;
+        for line in lines.iter().filter(|line| line.starts_with('i') && !line.contains('S')) {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let now = fields[7] == "3";
+            if core::mem::replace(&mut marked, now) == now {
+                continue;
+            }
+            let us = number(fields[1]).into();
+            let (kernel, ours) = (at_time(&expected, us), at_time(&sent, us));
+            // Both report the new state at once, for the same data.
+            assert_eq!(kernel.last(), ours.last(), "{line}");
+            assert_eq!(kernel.last().map(|&(_, ece)| ece), Some(now), "{line}");
+            changes += 1;
+            same += u32::from(kernel == ours);
+        }
+    }
+    assert!(changes > 500 && same == changes, "{same} of {changes}");
 }
 
 /// Initial sequence numbers to try. Two draws out of seven have 49 outcomes.

@@ -44,6 +44,12 @@ class Connections(Flows):
     def _has_one_setting_of_ecn(self) -> Faults:
         if self.ecn_share is not None and self.tcp.ecn is not None:
             yield refuse("excludes tcp.ecn", "give one or the other", "ecn_share")
+        if self.ecn_share is not None and self.tcp.counts_marks:
+            yield refuse(
+                f"excludes congestion {self.tcp.congestion}, which always negotiates ECN",
+                "leave it out",
+                "ecn_share",
+            )
 
     @property
     def each(self) -> int:

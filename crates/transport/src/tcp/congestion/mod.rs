@@ -5,6 +5,7 @@
 
 mod bbr;
 mod cubic;
+mod dctcp;
 mod hystart;
 mod outside;
 mod reno;
@@ -19,6 +20,7 @@ use super::{Config, Congestion, EcnResponse, Seq};
 pub(super) use bbr::Bbr;
 use cubic::Cubic;
 pub(super) use cubic::Progress;
+use dctcp::Dctcp;
 pub use outside::{CloneControl, CongestionControl, Custom};
 
 /// The congestion window.
@@ -174,6 +176,7 @@ pub(super) enum Control {
     Reno,
     Cubic(Cubic),
     Bbr(Box<Bbr>),
+    Dctcp(Dctcp),
     Custom(Box<dyn CongestionControl>),
 }
 
@@ -184,6 +187,7 @@ impl Control {
             Congestion::Reno => Self::Reno,
             Congestion::Cubic => Self::Cubic(Cubic::default()),
             Congestion::Bbr => Self::Bbr(Box::new(Bbr::new(first.0))),
+            Congestion::Dctcp => Self::Dctcp(Dctcp::new(first)),
             Congestion::Custom(custom) => Self::Custom(custom.make()),
         }
     }
@@ -193,7 +197,7 @@ impl Control {
     pub(super) fn model(&mut self) -> Option<&mut Bbr> {
         match self {
             Self::Bbr(bbr) => Some(bbr),
-            Self::Reno | Self::Cubic(_) | Self::Custom(_) => None,
+            Self::Reno | Self::Cubic(_) | Self::Dctcp(_) | Self::Custom(_) => None,
         }
     }
 
@@ -201,7 +205,7 @@ impl Control {
     pub(super) fn phase(&self) -> Option<&'static str> {
         match self {
             Self::Bbr(bbr) => Some(bbr.phase()),
-            Self::Reno | Self::Cubic(_) | Self::Custom(_) => None,
+            Self::Reno | Self::Cubic(_) | Self::Dctcp(_) | Self::Custom(_) => None,
         }
     }
 
@@ -214,8 +218,10 @@ impl Control {
     /// `ca_ops->init`: the connection is established. What the handshake measured is forgotten
     /// (`bictcp_reset`).
     pub(super) fn start(&mut self, now_us: u32, snd_nxt: Seq) {
-        if let Self::Cubic(cubic) = self {
-            cubic.reset(now_us, snd_nxt);
+        match self {
+            Self::Cubic(cubic) => cubic.reset(now_us, snd_nxt),
+            Self::Dctcp(dctcp) => dctcp.start(snd_nxt),
+            Self::Reno | Self::Bbr(_) | Self::Custom(_) => {}
         }
     }
 
@@ -230,7 +236,22 @@ impl Control {
                 bbr.on_loss(cwnd);
                 window.ssthresh
             }
+            Self::Dctcp(dctcp) => dctcp.ssthresh(cwnd, signal == Signal::EcnEcho),
             Self::Custom(control) => control.ssthresh(cx.now, cwnd, signal).max(2),
+        }
+    }
+
+    /// Returns whether it counts marks.
+    #[inline]
+    pub(super) fn counts_marks(&self) -> bool {
+        matches!(self, Self::Dctcp(_))
+    }
+
+    /// `ca_ops->in_ack_event`: an acknowledgement delivers segments, of which some were marked.
+    #[inline]
+    pub(super) fn on_delivered(&mut self, delivered: u32, marked: u32, snd_una: Seq, snd_nxt: Seq) {
+        if let Self::Dctcp(dctcp) = self {
+            dctcp.on_delivered(delivered, marked, snd_una, snd_nxt);
         }
     }
 
@@ -239,7 +260,7 @@ impl Control {
     #[inline]
     pub(super) fn avoid(&mut self, cx: &Context, window: &mut Window, acked: u32) {
         match self {
-            Self::Reno => reno::avoid(window, acked),
+            Self::Reno | Self::Dctcp(_) => reno::avoid(window, acked),
             Self::Cubic(cubic) => cubic.avoid(cx, window, acked),
             Self::Bbr(_) => {}
             Self::Custom(control) => {
@@ -259,7 +280,7 @@ impl Control {
         progress: Progress,
     ) {
         match self {
-            Self::Reno | Self::Bbr(_) => {}
+            Self::Reno | Self::Bbr(_) | Self::Dctcp(_) => {}
             Self::Cubic(cubic) => cubic.on_delay(cx, window, delay_us, progress),
             Self::Custom(control) => {
                 control.on_round_trip(cx.now, Span::from_us(delay_us.into()));
@@ -270,7 +291,7 @@ impl Control {
     /// `ca_ops->set_state` with `TCP_CA_Loss`.
     pub(super) fn on_timeout(&mut self, cx: &Context, snd_nxt: Seq) {
         match self {
-            Self::Reno | Self::Bbr(_) => {}
+            Self::Reno | Self::Bbr(_) | Self::Dctcp(_) => {}
             Self::Cubic(cubic) => cubic.reset(cx.us, snd_nxt),
             Self::Custom(control) => control.on_timeout(cx.now),
         }

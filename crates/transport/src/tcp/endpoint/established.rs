@@ -9,7 +9,7 @@ use super::super::clock::Context;
 use super::super::receiver::{Decision, Verdict};
 use super::super::segment::Header;
 use super::super::sender::{Half, Outgoing};
-use super::super::{Flags, Segment, Seq};
+use super::super::{AccurateEcn, Flags, Segment, Seq};
 use super::{Closing, Phase, State};
 use crate::Closed;
 
@@ -24,7 +24,7 @@ impl State {
         // The segment has no other flags, it starts where the last one ended, and its timestamp is
         // not old: `Receiver::validate` would accept it.
         if self.phase != Phase::Established
-            || header.flags.without(Flags::PSH) != Flags::ACK
+            || header.flags.without(Flags::PSH) != self.receiver.predicted
             || !self.receiver.expects(header)
         {
             return false;
@@ -56,9 +56,19 @@ impl State {
     #[inline(never)]
     pub(super) fn handle_unpredicted(&mut self, cx: &Context, header: &Header) {
         if self.phase == Phase::Established {
+            self.hear_report(header, None);
             self.handle_established(cx, header, &[]);
         } else {
             self.handle_handshake(cx, &Segment::from(*header));
+        }
+    }
+
+    /// Takes what a segment reports by Accurate ECN, before it is
+    /// [handled](Self::handle_established).
+    #[inline]
+    pub(super) fn hear_report(&mut self, header: &Header, option: Option<AccurateEcn>) {
+        if self.receiver.is_accurate() && !header.flags.contains(Flags::SYN) {
+            self.sender.hear_report(header.flags, option);
         }
     }
 
@@ -76,10 +86,13 @@ impl State {
             self.marks_received += 1;
         }
         let verdict = self.receiver.validate(cx, header, &self.sender);
-        if verdict == Verdict::Dropped
-            || !header.flags.contains(Flags::ACK)
-            || !self.sender.handle_ack(cx, header, sack)
-        {
+        if verdict == Verdict::Dropped {
+            return;
+        }
+        if self.receiver.is_accurate() {
+            self.receiver.count_ecn(header);
+        }
+        if !header.flags.contains(Flags::ACK) || !self.sender.handle_ack(cx, header, sack) {
             return;
         }
         self.receiver.accept_cwr(cx, header);
@@ -140,10 +153,11 @@ impl State {
             ecn: outgoing.ecn,
             timestamps: receiver.timestamps.then(|| (cx.timestamp(), receiver.ts_recent)),
         };
-        if receiver.echoes_mark() {
-            header.flags = header.flags.with(Flags::ECE);
+        if receiver.has_ecn_report() {
+            receiver.report_ecn(cx, &mut header);
+        } else {
+            receiver.on_ack_sent(cx);
         }
-        receiver.on_ack_sent(cx);
         self.segments_sent += 1;
         header
     }

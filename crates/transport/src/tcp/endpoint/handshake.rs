@@ -15,7 +15,7 @@ use narrows_units::Ecn;
 use super::super::clock::{Context, elapsed_us};
 use super::super::handshake_ecn::HandshakeEcn;
 use super::super::sender::{Half, Silent, Start};
-use super::super::{Config, FastOpenOption, Flags, Segment, Seq, SynOptions};
+use super::super::{AccurateEcn, Config, FastOpenOption, Flags, Segment, Seq, SynOptions};
 use super::without_handshake::NEVER_SENT;
 use super::{FastOpen, Phase, State, payload};
 use crate::Closed;
@@ -72,6 +72,7 @@ impl State {
                 self.phase = Phase::Established;
                 let rtt_us = self.handshake_rtt(cx, segment);
                 self.sender.confirm(cx, rtt_us);
+                self.take_third_segment(segment);
                 self.handle_established(cx, &segment.header(), segment.sack.as_slice());
             }
             Phase::SynSent | Phase::SynReceived | Phase::FastOpened
@@ -191,14 +192,14 @@ impl State {
         rtt_us: Option<NonZeroU32>,
     ) -> Start {
         let repeated = self.syns_repeated();
-        let Start { mss, peer_scale, restart_window, .. } = self.opening().start;
+        let Start { mss, peer_scale, restart_window, ecn, .. } = self.opening().start;
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { peer_scale };
         Start {
             at_us: cx.us,
             mss,
             peer_scale,
             sack: self.receiver.sack,
-            ecn: self.receiver.ecn,
+            ecn,
             window: u32::from(segment.window) << scale,
             peer_seq: segment.seq,
             rtt_us,
@@ -309,6 +310,10 @@ impl State {
             _ => None,
         };
         let len = if fast_open.is_some() { self.syn_data(config) } else { 0 };
+        // Beside a cookie there is no room. A repeated SYN-ACK has no such option either (Linux).
+        let accurate = matches!(self.handshake_ecn, HandshakeEcn::Accurate(_))
+            && fast_open.is_none()
+            && self.syn_retries == 0;
         Some(Segment {
             seq: Seq(self.sender.snd_una().0.wrapping_sub(1)),
             ack: if answer { receiver.rcv_nxt } else { Seq(0) },
@@ -323,6 +328,7 @@ impl State {
                 sack_permitted: if answer { receiver.sack } else { config.sack },
                 fast_open,
             }),
+            accurate: accurate.then_some(AccurateEcn::INITIAL),
             ..Segment::default()
         })
     }

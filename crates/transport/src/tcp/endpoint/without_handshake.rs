@@ -40,13 +40,21 @@ impl State {
         self.receiver.start(Seq(1), cx.config.window_scaling);
         self.receiver.timestamps = cx.config.timestamps;
         self.receiver.sack = cx.config.sack;
-        self.receiver.ecn = cx.config.ecn;
+        self.receiver.ecn = cx.config.wants_ecn();
+        let mss = payload(cx.config.mss, cx.config.timestamps);
+        self.opening().start = Start { mss, ..Start::default() };
+        if cx.config.is_accurate() {
+            self.use_accurate_ecn(cx.config, None, 0);
+        } else if self.receiver.ecn {
+            self.use_classic_ecn(cx.config);
+        }
+        let Start { mss, ecn, .. } = self.opening().start;
         let start = Start {
             at_us: cx.us,
-            mss: payload(cx.config.mss, cx.config.timestamps),
+            mss,
             peer_scale: self.receiver.scale(),
             sack: cx.config.sack,
-            ecn: cx.config.ecn,
+            ecn,
             window: u32::from(self.receiver.window_field()) << self.receiver.scale(),
             peer_seq: Seq(1),
             rtt_us: None,

@@ -30,7 +30,7 @@ impl Receiver {
         if cx.config.acks != AckPolicy::EverySegment {
             self.observe(cx, header, rto);
         }
-        self.check_ce(cx, header.ecn);
+        self.check_ce(cx, header);
         if cx.config.receive_autotuning {
             self.fill(cx, header);
         }
@@ -122,8 +122,6 @@ impl Receiver {
         self.now = false;
         self.pushed = false;
         self.pushed_again = false;
-        // The handshake's third segment reports a mark only once.
-        self.demand_cwr &= !self.first;
         self.first = false;
         self.ack_at = MaybeTime::NONE;
         self.read_after_ack();

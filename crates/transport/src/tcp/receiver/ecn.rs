@@ -6,6 +6,7 @@
 use narrows_units::Ecn;
 
 use super::Receiver;
+use super::feedback::ECHO;
 use crate::tcp::clock::Context;
 use crate::tcp::segment::Header;
 use crate::tcp::{AckPolicy, Flags};
@@ -13,15 +14,19 @@ use crate::tcp::{AckPolicy, Flags};
 impl Receiver {
     /// `__tcp_ecn_check_ce`.
     #[inline(always)]
-    pub(super) fn check_ce(&mut self, cx: &Context, ecn: Ecn) {
+    pub(super) fn check_ce(&mut self, cx: &Context, header: &Header) {
         if self.ecn {
-            self.note_ecn(cx, ecn);
+            self.note_ecn(cx, header);
         }
     }
 
-    fn note_ecn(&mut self, cx: &Context, ecn: Ecn) {
+    fn note_ecn(&mut self, cx: &Context, header: &Header) {
+        if self.feedback().is_some() {
+            self.note_dctcp_mark(header);
+            return;
+        }
         let hurries = cx.config.acks != AckPolicy::Linux26;
-        match ecn {
+        match header.ecn {
             Ecn::NotEct => {
                 // This is probably a retransmission, which carries no ECT.
                 if self.ect_seen || !hurries {
@@ -29,11 +34,11 @@ impl Receiver {
                 }
             }
             Ecn::Ce => {
-                if !self.demand_cwr && hurries {
+                if self.echo == 0 && hurries {
                     // The sender's window may be tiny, so do not delay.
                     self.enter_quick_mode(cx, QUICK_ON_ECN);
                 }
-                self.demand_cwr = true;
+                self.echo = ECHO;
                 self.ect_seen = true;
             }
             Ecn::Ect0 | Ecn::Ect1 => self.ect_seen = true,
@@ -43,8 +48,10 @@ impl Receiver {
     /// `tcp_ecn_accept_cwr`.
     #[inline]
     pub(crate) fn accept_cwr(&mut self, cx: &Context, header: &Header) {
-        if header.flags.contains(Flags::CWR) {
-            self.demand_cwr = false;
+        if header.flags.contains(Flags::CWR) && !self.is_accurate() {
+            if self.feedback().is_none() {
+                self.echo = 0;
+            }
             if header.end() != header.seq && cx.config.acks != AckPolicy::Linux26 {
                 self.now = true;
             }
@@ -53,13 +60,9 @@ impl Receiver {
 
     /// Lets the handshake's third segment carry ECE.
     pub(crate) fn echo_once(&mut self) {
-        self.demand_cwr = self.ecn;
-    }
-
-    /// Returns whether a segment must carry ECE.
-    #[inline]
-    pub(crate) fn echoes_mark(&self) -> bool {
-        self.demand_cwr
+        if self.ecn && self.feedback().is_none() {
+            self.echo = ECHO;
+        }
     }
 }
 

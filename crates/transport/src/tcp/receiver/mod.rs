@@ -5,9 +5,13 @@
 //! receive buffer. Answers to RST and SYN have no rate limit of their own (challenge
 //! acknowledgements), and RST is never sent.
 
+mod accurate;
+mod dctcp;
 mod delayed_ack;
 mod ecn;
+mod feedback;
 mod reassembly;
+mod reports;
 mod window;
 
 use alloc::boxed::Box;
@@ -15,6 +19,7 @@ use alloc::boxed::Box;
 use narrows_units::{MaybeTime, Span};
 
 pub(super) use self::delayed_ack::Decision;
+use self::feedback::Feedback;
 use self::reassembly::Reassembly;
 use self::window::{Buffer, scale_for};
 use super::clock::Context;
@@ -67,13 +72,20 @@ pub(super) struct Receiver {
     pub sack: bool,
     pub ecn: bool,
     ect_seen: bool,
-    demand_cwr: bool,
+    /// What each segment reports about ECN: bits of `feedback.rs`.
+    echo: u8,
+    /// The flags of segments that header prediction takes, besides PSH: none with such feedback,
+    /// because every acknowledgement tells something then.
+    pub predicted: Flags,
     pub fin_received: bool,
 }
 
-/// The state of receivers that have received more than a first window, or not in order.
+/// The state of receivers that have received more than a first window, or not in order, or whose
+/// feedback is not RFC 3168's.
 #[derive(Clone, Debug, Default)]
 struct More {
+    /// Feedback beyond RFC 3168.
+    feedback: Option<Feedback>,
     /// `None`: the window does not change.
     buffer: Option<Buffer>,
     /// Allocated when a segment arrives out of order or twice, and kept until everything is in
@@ -143,7 +155,8 @@ impl Receiver {
             sack: false,
             ecn: false,
             ect_seen: false,
-            demand_cwr: false,
+            echo: 0,
+            predicted: Flags::ACK,
             fin_received: false,
         };
         receiver.offer_first_window(config, config.mss);
@@ -282,7 +295,7 @@ impl Receiver {
             return;
         }
         if seq.after(self.rcv_nxt) {
-            self.check_ce(cx, header.ecn);
+            self.check_ce(cx, header);
             self.scheduled = true;
             self.queue_out_of_order(cx, header);
             return;
@@ -341,7 +354,7 @@ impl Receiver {
             trouble.compressed = 0;
             if trouble.is_over() {
                 more.trouble = None;
-                if more.buffer.is_none() {
+                if more.buffer.is_none() && more.feedback.is_none() {
                     self.more = None;
                 }
             }

@@ -26,6 +26,11 @@ fn receiver(config: &Config) -> Receiver {
     receiver
 }
 
+/// The next data, with this codepoint.
+fn with(ecn: Ecn) -> Header {
+    Header { ecn, ..segment(10_001, 100) }
+}
+
 fn segment(seq: u32, len: u16) -> Header {
     Header {
         seq: Seq(seq),
@@ -290,29 +295,29 @@ fn marks_are_echoed_and_hurry() {
         let config = Config { acks, ..linux() };
         let cx = at_ms(&config, 900);
         let mut receiver = receiver(&config);
-        receiver.check_ce(&cx, Ecn::Ce);
-        assert!(!receiver.echoes_mark(), "ECN is not in use");
+        receiver.check_ce(&cx, &with(Ecn::Ce));
+        assert_eq!(receiver.echo, 0, "ECN is not in use");
         receiver.ecn = true;
-        receiver.check_ce(&cx, Ecn::NotEct);
+        receiver.check_ce(&cx, &with(Ecn::NotEct));
         let quick = |hurries: bool| if hurries { 2 } else { 0 };
         assert_eq!(receiver.quick, quick(!hurries));
         receiver.quick = 0;
-        receiver.check_ce(&cx, Ecn::Ect0);
-        assert_eq!((receiver.quick, receiver.echoes_mark()), (0, false));
-        receiver.check_ce(&cx, Ecn::Ce);
-        assert_eq!((receiver.quick, receiver.echoes_mark()), (quick(hurries), true));
+        receiver.check_ce(&cx, &with(Ecn::Ect0));
+        assert_eq!((receiver.quick, receiver.echo != 0), (0, false));
+        receiver.check_ce(&cx, &with(Ecn::Ce));
+        assert_eq!((receiver.quick, receiver.echo != 0), (quick(hurries), true));
         receiver.quick = 0;
-        receiver.check_ce(&cx, Ecn::Ce);
-        assert_eq!((receiver.quick, receiver.echoes_mark()), (0, true));
-        receiver.check_ce(&cx, Ecn::NotEct);
+        receiver.check_ce(&cx, &with(Ecn::Ce));
+        assert_eq!((receiver.quick, receiver.echo != 0), (0, true));
+        receiver.check_ce(&cx, &with(Ecn::NotEct));
         assert_eq!(receiver.quick, 2, "probably a retransmission");
         receiver.accept_cwr(&cx, &segment(10_001, 100));
-        assert!(receiver.echoes_mark() && !receiver.now);
+        assert!(receiver.echo != 0 && !receiver.now);
         for len in [0, 100] {
-            receiver.check_ce(&cx, Ecn::Ce);
+            receiver.check_ce(&cx, &with(Ecn::Ce));
             let header = Header { flags: Flags::CWR.with(Flags::ACK), ..segment(10_001, len) };
             receiver.accept_cwr(&cx, &header);
-            assert_eq!((receiver.echoes_mark(), receiver.now), (false, hurries && len > 0));
+            assert_eq!((receiver.echo != 0, receiver.now), (false, hurries && len > 0));
         }
     }
 }

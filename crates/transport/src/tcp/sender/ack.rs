@@ -27,6 +27,8 @@ pub(super) struct Ack {
     pub(super) sack_delivered: u32,
     /// The round trip for congestion controls (`rs->rtt_us`).
     control_rtt_us: Option<u32>,
+    /// The packets that it reports as marked (Accurate ECN).
+    pub(super) marked: u32,
     /// The most recently sent of the delivered segments, for the rate sample.
     newest: Option<Record>,
 }
@@ -74,6 +76,7 @@ impl Ack {
             reordered: prior_una,
             sack_delivered: 0,
             control_rtt_us: None,
+            marked: 0,
             newest: None,
         }
     }
@@ -216,7 +219,7 @@ impl Sender {
             ack.set(flag::DATA);
         }
         self.update_window(header, &mut ack);
-        if self.ect.is_capable() && header.flags.contains(Flags::ECE) {
+        if header.flags.contains(Flags::ECE) && self.ect.is_capable() && !self.counts_marks() {
             ack.set(flag::ECE);
         }
         if cx.config.is_classic() {
@@ -228,6 +231,10 @@ impl Sender {
             self.delivered = self.delivered.wrapping_add(ack.sack_delivered);
         }
         if prior_packets == 0 {
+            if self.counts_marks() {
+                // Only acknowledgements of ours can have been marked.
+                self.take_report(header, &mut Ack::empty(prior_una), 0);
+            }
             if ack.has(flag::DSACKING) {
                 self.handle_dubious_ack(cx, &mut ack, 0);
             }
@@ -238,6 +245,13 @@ impl Sender {
 
         self.clean_queue(cx, &mut ack, prior_fack);
         self.rack_adapt_window(&ack);
+        if self.counts_marks() {
+            let delivered = self.delivered.wrapping_sub(prior_delivered);
+            self.take_report(header, &mut ack, delivered);
+        }
+        if self.control.counts_marks() {
+            self.note_marks(&ack, prior_delivered);
+        }
         self.process_probe_ack(cx, header.ack, &ack);
         let mut resend = Resend::Nothing;
         let dubious =

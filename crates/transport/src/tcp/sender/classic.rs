@@ -133,7 +133,7 @@ impl Sender {
         window.ssthresh = self.control.ssthresh(cx, *window, signal);
         window.cwnd = window.ssthresh;
         window.count = 0;
-        self.queue_cwr = self.ect.is_capable();
+        self.queue_cwr = self.announces_reductions();
     }
 
     /// Handles a timeout, or Tahoe's third duplicate: window 1, and everything in flight counts as

@@ -7,17 +7,18 @@ mod silent;
 use alloc::boxed::Box;
 use core::num::NonZeroU32;
 
-use narrows_units::{MaybeTime, Span, Time};
+use narrows_units::{Ecn, MaybeTime, Span, Time};
 
 pub(crate) use self::silent::Silent;
 use self::silent::Standing;
 use super::rtt::LONGEST_RTT_US;
-use super::{Outgoing, Sender, Start};
+use super::{Negotiated, Outgoing, Sender, Start};
 use crate::prefetch::{Prefetch, Step};
+use crate::tcp::accurate_ecn::ace_of;
 use crate::tcp::clock::Context;
 use crate::tcp::congestion::Window;
 use crate::tcp::segment::Header;
-use crate::tcp::{Config, Counters, Seq};
+use crate::tcp::{AccurateEcn, Config, Counters, Flags, Seq};
 
 /// A sending half.
 #[derive(Clone, Debug)]
@@ -154,6 +155,31 @@ impl Half {
         match self {
             Self::Active(sender) => sender.poll(cx),
             Self::Silent(_) => None,
+        }
+    }
+
+    /// Takes a segment's report by Accurate ECN, before the segment is handled.
+    pub(crate) fn hear_report(&mut self, flags: Flags, option: Option<AccurateEcn>) {
+        match self {
+            // Only acknowledgements of ours can have been marked: the next report counts from here.
+            Self::Silent(silent) => {
+                if let Negotiated::Accurate(packets) = &mut silent.start.ecn {
+                    *packets = ace_of(flags);
+                }
+            }
+            Self::Active(sender) => {
+                if let Some(accurate) = &mut sender.accurate {
+                    accurate.hear(flags, option);
+                }
+            }
+        }
+    }
+
+    /// Sends no more ECN-capable data, because the path clears ECN fields.
+    pub(crate) fn stop_ect(&mut self) {
+        match self {
+            Self::Silent(silent) => silent.start.ecn = Negotiated::Nothing,
+            Self::Active(sender) => sender.ect = Ecn::NotEct,
         }
     }
 
@@ -402,6 +428,12 @@ impl Half {
         counters.tail_probes = tally.tail_probes;
         counters.undos = tally.undos;
         counters.spurious_timeouts = tally.spurious_timeouts;
+        if let Self::Active(sender) = self
+            && let Some(accurate) = &sender.accurate
+        {
+            counters.marks_reported = accurate.marked;
+            counters.marked_bytes_reported = accurate.marked_bytes;
+        }
     }
 
     pub(crate) fn check_invariants(&self) {

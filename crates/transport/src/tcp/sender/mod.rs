@@ -15,6 +15,7 @@
 //! - A receiver never takes back what it has SACKed. If the scoreboard suggests that it did, it is
 //!   repaired only at the timeout.
 
+mod accurate;
 mod ack;
 mod chrono;
 mod classic;
@@ -30,6 +31,7 @@ mod rack;
 mod rate;
 mod recovery;
 mod reduction;
+mod reports;
 mod rto;
 mod rtt;
 mod sack;
@@ -43,6 +45,7 @@ use core::num::NonZeroU32;
 
 use narrows_units::{Ecn, MaybeTime, Span, Time};
 
+use self::accurate::Accurate;
 use self::chrono::Stopwatch;
 use self::episode::Undo;
 use self::rack::Rack;
@@ -161,12 +164,14 @@ pub(super) struct Sender {
     reduction: Reduction,
     retransmit_hint: u32,
     control: Control,
+    /// The counters of Accurate ECN, if both ends use it.
+    accurate: Option<Box<Accurate>>,
     dsack_dups: u32,
     tally: Tally,
 }
 
 // A flow with everything that belongs to it takes about 1000 bytes.
-const _: () = assert!(size_of::<Sender>() <= 360);
+const _: () = assert!(size_of::<Sender>() <= 368);
 
 /// The state of a proportional rate reduction (RFC 6937, section 3).
 #[derive(Clone, Copy, Debug, Default)]
@@ -259,6 +264,7 @@ impl Sender {
             dupacks: 0,
             inflation: 0,
             control: Control::new(&config.congestion, first),
+            accurate: None,
             tally: Tally::default(),
         }
     }
@@ -269,7 +275,11 @@ impl Sender {
         self.mss = start.mss;
         self.peer_scale = start.peer_scale;
         self.sack = start.sack && cx.config.recovery == Recovery::Sack;
-        self.ect = if start.ecn { config.ect() } else { Ecn::NotEct };
+        (self.ect, self.accurate) = match start.ecn {
+            Negotiated::Nothing => (Ecn::NotEct, None),
+            Negotiated::Classic => (Ecn::Ect0, None),
+            Negotiated::Accurate(ace) => (config.ect(), Some(Accurate::new(ace))),
+        };
         self.snd_wnd = start.window;
         self.snd_wl1 = start.peer_seq;
         self.last_sent_us = start.at_us;
@@ -452,6 +462,17 @@ struct Tally {
     spurious_timeouts: u32,
 }
 
+/// The use of ECN that the handshake has negotiated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Negotiated {
+    #[default]
+    Nothing,
+    /// With the feedback of RFC 3168.
+    Classic,
+    /// With that of RFC 9768. It has the counter of marked packets that was reported last.
+    Accurate(u8),
+}
+
 /// The results of the handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Start {
@@ -460,7 +481,7 @@ pub(super) struct Start {
     pub mss: u16,
     pub peer_scale: u8,
     pub sack: bool,
-    pub ecn: bool,
+    pub ecn: Negotiated,
     pub window: u32,
     pub peer_seq: Seq,
     /// The round trip that the handshake measured.

@@ -17,7 +17,7 @@ impl Sender {
         self.window.count = 0;
         self.reduction = Reduction { prior_cwnd: self.window.cwnd, delivered: 0, sent: 0 };
         self.window.ssthresh = self.control.ssthresh(cx, self.window, signal);
-        self.queue_cwr = self.ect.is_capable();
+        self.queue_cwr = self.announces_reductions();
     }
 
     /// `tcp_cwnd_reduction`: RFC 6937 with the slow-start bound.
@@ -61,7 +61,9 @@ impl Sender {
         self.window.count = count & 1;
         let floor = match self.control {
             Control::Reno => self.window.ssthresh / 2,
-            Control::Cubic(_) | Control::Bbr(_) | Control::Custom(_) => self.window.ssthresh,
+            Control::Cubic(_) | Control::Bbr(_) | Control::Dctcp(_) | Control::Custom(_) => {
+                self.window.ssthresh
+            }
         };
         if self.window.cwnd > floor {
             self.window.cwnd -= count >> 1;

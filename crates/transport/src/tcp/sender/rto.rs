@@ -131,7 +131,7 @@ impl Sender {
         self.with_model(false, |bbr, path| bbr.on_timeout(path, cx.us));
         self.high_seq = self.snd_nxt;
         self.probe = None;
-        self.queue_cwr = self.ect.is_capable();
+        self.queue_cwr = self.announces_reductions();
         // RFC 5682, 3.1 step 1 and 3.2.
         self.frto = cx.config.frto && (new_recovery || self.retransmits > 0);
     }

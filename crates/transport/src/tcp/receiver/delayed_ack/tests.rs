@@ -202,9 +202,11 @@ fn quick_acknowledgements_are_counted_down() {
     // The handshake's third segment reports a mark once; a later one reports it until CWR.
     for (first, demands) in [(true, false), (false, true)] {
         let mut receiver = receiver(&config);
-        (receiver.first, receiver.demand_cwr) = (first, true);
-        receiver.on_ack_sent(&at_jiffy(&config, 5));
-        assert_eq!((receiver.first, receiver.demand_cwr), (false, demands));
+        (receiver.first, receiver.echo) = (first, 1);
+        let mut header = segment(0, Flags::ACK);
+        receiver.report_ecn(&at_jiffy(&config, 5), &mut header);
+        assert_eq!(header.flags, Flags::ACK.with(Flags::ECE));
+        assert_eq!((receiver.first, receiver.echo), (false, u8::from(demands)));
     }
 }
 

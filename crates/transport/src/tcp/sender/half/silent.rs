@@ -4,7 +4,7 @@
 use narrows_units::MaybeTime;
 
 use super::super::unsent::Unsent;
-use super::super::{Sender, Start, Tally};
+use super::super::{Negotiated, Sender, Start, Tally};
 use crate::tcp::congestion::Window;
 use crate::tcp::segment::Header;
 use crate::tcp::{Config, Flags, Seq};
@@ -113,7 +113,9 @@ impl Silent {
     /// can be new.
     #[inline]
     pub(crate) fn is_acknowledged_by(&self, header: &Header) -> bool {
-        header.ack == self.next && !header.flags.contains(Flags::ECE)
+        header.ack == self.next
+            && (!header.flags.contains(Flags::ECE)
+                || matches!(self.start.ecn, Negotiated::Accurate(_)))
     }
 
     /// Returns the retransmission timeout in jiffies.

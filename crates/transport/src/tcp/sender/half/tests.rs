@@ -20,7 +20,7 @@ const START: Start = Start {
     mss: 1448,
     peer_scale: 7,
     sack: true,
-    ecn: false,
+    ecn: Negotiated::Nothing,
     window: 64_000,
     peer_seq: Seq(1),
     rtt_us: NonZeroU32::new(80_000),

@@ -1,0 +1,29 @@
+//! What a receiver reports beyond RFC 3168, on every segment: Accurate ECN, or DCTCP's state of
+//! marks. Both also choose the ECN field of every segment.
+
+use narrows_units::Ecn;
+
+use super::accurate::Accurate;
+use super::dctcp::Dctcp;
+
+/// A receiver's feedback beyond RFC 3168.
+#[derive(Clone, Debug)]
+pub(super) struct Feedback {
+    /// The ECN field of every segment after the handshake.
+    pub(super) ect: Ecn,
+    pub(super) kind: Kind,
+}
+
+/// Its kinds.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    /// RFC 9768.
+    Accurate(Accurate),
+    /// RFC 8257.
+    Dctcp(Dctcp),
+}
+
+/// A bit of `Receiver::echo`: segments carry ECE (RFC 3168).
+pub(super) const ECHO: u8 = 1;
+/// A bit of `Receiver::echo`: [`Feedback`] has something to say on every segment.
+pub(super) const FEEDBACK: u8 = 2;

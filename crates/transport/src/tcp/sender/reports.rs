@@ -1,0 +1,53 @@
+//! What acknowledgements report about marks, and who hears it: the sender, which begins a reduction,
+//! and a congestion control that counts marks.
+
+use super::Sender;
+use super::ack::{Ack, flag};
+use crate::tcp::segment::Header;
+
+impl Sender {
+    /// Returns whether marks are reported by counters.
+    #[inline]
+    pub(super) fn counts_marks(&self) -> bool {
+        self.accurate.is_some()
+    }
+
+    /// Returns whether a reduction of the window is announced by CWR (RFC 3168, 6.1.2).
+    pub(super) fn announces_reductions(&self) -> bool {
+        self.ect.is_capable() && !self.counts_marks()
+    }
+
+    /// Takes the report of the segment `header`, whose acknowledgement delivers `delivered`
+    /// segments.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_report(&mut self, header: &Header, ack: &mut Ack, delivered: u32) {
+        let mss = u32::from(self.mss);
+        let news = ack.has(flag::ADVANCED | flag::DATA_ACKED | flag::DATA_SACKED);
+        let Some(accurate) = &mut self.accurate else { return };
+        let Some(heard) = accurate.heard.take() else { return };
+        if !accurate.is_latest(header.timestamps.map(|(stamp, _)| stamp), news) {
+            return;
+        }
+        ack.marked = accurate.take(heard, delivered, mss);
+        if ack.marked > 0 && self.ect.is_capable() {
+            ack.set(flag::ECE);
+        }
+    }
+}
+
+/// What congestion controls that count marks hear.
+impl Sender {
+    /// Tells the control what an acknowledgement delivers, of `self.delivered - prior_delivered`
+    /// segments. Without Accurate ECN, ECE says that all of them were marked.
+    #[inline(never)]
+    pub(super) fn note_marks(&mut self, ack: &Ack, prior_delivered: u32) {
+        let delivered = self.delivered.wrapping_sub(prior_delivered);
+        let marked = match (self.counts_marks(), ack.has(flag::ECE)) {
+            (true, _) => ack.marked,
+            (false, true) => delivered,
+            (false, false) => 0,
+        };
+        self.control.on_delivered(delivered, marked, self.snd_una, self.snd_nxt);
+    }
+}
