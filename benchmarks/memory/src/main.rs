@@ -172,6 +172,7 @@ impl Case {
             applications: vec![Application { name: "flows".into(), kind: Kind::OnOff(flows) }],
             queue_monitors: Vec::new(),
             link_monitors: Vec::new(),
+            delay_monitors: Vec::new(),
             goodput_interval: None,
             flow_samples: Vec::new(),
             captures: Vec::new(),

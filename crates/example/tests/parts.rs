@@ -45,6 +45,7 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
         applications: Vec::new(),
         queue_monitors: vec![Monitor { link: 0, interval: Span::from_ms(10) }],
         link_monitors: Vec::new(),
+        delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
         captures: Vec::new(),

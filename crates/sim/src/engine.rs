@@ -363,6 +363,9 @@ impl Simulation {
             self.goodput.table(self.now, &self.flows),
             self.flow_samples.table(self.now, &self.flows),
         ]);
+        if !plan.delay_monitors.is_empty() {
+            all.push(tables::queue_delays(&self.network, plan));
+        }
         if self.network.neighbours.has_entries() {
             all.push(tables::neighbours(&self.network.neighbours, plan));
         }

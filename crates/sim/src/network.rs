@@ -18,7 +18,7 @@ use self::neighbours::find_neighbours;
 pub(crate) use self::obstacles::answers;
 use self::obstacles::{Obstacles, find_obstacles};
 use crate::agenda::{Agenda, Event};
-use crate::link::{Flights, Gone, Link, Looks, Passage, Released, Slot};
+use crate::link::{Delays, Flights, Gone, Link, Looks, Passage, Released, Slot};
 use crate::maybe_index::MaybeIndex;
 use crate::packet::{OptionPool, Packet, PacketKind};
 use crate::paths::Paths;
@@ -80,7 +80,8 @@ impl Network {
         let mut observed = vec![false; plan.links.len()];
         let monitors = plan.queue_monitors.iter().chain(plan.link_monitors);
         let captured = || plan.captures.iter().flat_map(Capture::links);
-        for link in monitors.map(|monitor| monitor.link).chain(captured()) {
+        let delayed = plan.delay_monitors.iter().map(|monitor| monitor.link);
+        for link in monitors.map(|monitor| monitor.link).chain(captured()).chain(delayed) {
             observed[link] = true;
         }
         let mut changes = vec![Vec::new(); plan.links.len()];
@@ -97,6 +98,10 @@ impl Network {
         }
         for link in captured() {
             links[link].observed_mut().expect("a captured link is observed").capture = true;
+        }
+        for monitor in plan.delay_monitors {
+            let observed = links[monitor.link].observed_mut().expect("it is observed");
+            observed.delays = Some(Box::new(Delays::new(monitor.from, monitor.to)));
         }
         let paths = Paths::new(plan);
         paths.tell(&mut links);

@@ -14,8 +14,8 @@ use narrows_units::{Span, Time};
 
 pub(crate) use self::network::Topology;
 pub use self::network::{
-    Block, Capture, Distribution, ETHERNET_MTU, Framing, Jitter, Link, LinkChange, LinkState,
-    Middlebox, Monitor, NeighbourPair, Queue, Ring,
+    Block, Capture, DelayMonitor, Distribution, ETHERNET_MTU, Framing, Jitter, Link, LinkChange,
+    LinkState, Middlebox, Monitor, NeighbourPair, Queue, Ring,
 };
 pub use narrows_apps::connection::{Connection, Opener};
 pub use narrows_apps::streams::Stream;
@@ -55,6 +55,9 @@ pub struct Plan {
     pub queue_monitors: Vec<Monitor>,
     /// Links to sample.
     pub link_monitors: Vec<Monitor>,
+    /// Queues whose packets' waiting times are measured, each at most once.
+    #[cfg_attr(feature = "serde", serde(default))]
+    pub delay_monitors: Vec<DelayMonitor>,
     /// The time between samples of what groups of TCP connections have delivered. The first sample
     /// is taken at this time. `None`: there are no samples.
     #[cfg_attr(feature = "serde", serde(default))]
@@ -112,6 +115,7 @@ impl Plan {
             quic_payload: quic.map(|quic| quic.payload).max().unwrap_or(0),
             queue_monitors: &self.queue_monitors,
             link_monitors: &self.link_monitors,
+            delay_monitors: &self.delay_monitors,
             captures: &self.captures,
             changes: &self.changes,
             neighbours: &self.neighbours,

@@ -7,7 +7,7 @@ use narrows_units::{Span, Time};
 
 use crate::flow::{Flows, Row};
 use crate::monitor::Monitors;
-use crate::network::Neighbours;
+use crate::network::{Neighbours, Network};
 use crate::paths::Paths;
 use crate::plan::{Kind, Plan};
 
@@ -69,6 +69,33 @@ rows! {
         /// Part of `busy_s` in which nothing but the receiver's window held the sender back
         /// (`tcpi_rwnd_limited`); null: as there.
         rwnd_limited_s: f64 ["s", null, added];
+    }
+}
+
+rows! {
+    /// The packets with one ECN field that arrived at a queue of `monitor.queue_delays`, within the
+    /// window that `[measure]` declares.
+    pub(crate) struct QueueDelaysRow as "queue_delays" {
+        /// The directed link: `NAME.forward` or `NAME.backward`.
+        link: String [""];
+        /// Their ECN field on arrival: `not-ect`, `ect0`, `ect1` or `ce`.
+        ecn: String [""];
+        /// Packets whose transmission began within the window.
+        sent_packets: u64 ["packets"];
+        /// Those of them that the queue marked (CE).
+        marked_packets: u64 ["packets"];
+        /// Packets that the queue dropped.
+        dropped_packets: u64 ["packets"];
+        /// Mean time from arrival until transmission began; null: none was sent.
+        wait_mean_ms: f64 ["ms", null];
+        /// Median of these times; null: as there. Quantiles are exact to 1 %.
+        wait_p50_ms: f64 ["ms", null];
+        /// Their 95th percentile; null: as there.
+        wait_p95_ms: f64 ["ms", null];
+        /// Their 99th percentile; null: as there.
+        wait_p99_ms: f64 ["ms", null];
+        /// The longest; null: as there.
+        wait_max_ms: f64 ["ms", null];
     }
 }
 
@@ -154,7 +181,13 @@ rows! {
 
 /// Returns the declarations of all tables that runs may have.
 pub fn heads() -> impl Iterator<Item = Head> {
-    let of_runs = [FlowsRow::HEAD, QueuesRow::HEAD, LinksRow::HEAD, NeighboursRow::HEAD];
+    let of_runs = [
+        FlowsRow::HEAD,
+        QueuesRow::HEAD,
+        QueueDelaysRow::HEAD,
+        LinksRow::HEAD,
+        NeighboursRow::HEAD,
+    ];
     let of_kinds = Kind::all_heads().copied();
     of_runs.into_iter().chain(Records::HEADS).chain(of_kinds)
 }
@@ -229,6 +262,28 @@ pub(crate) fn queues(monitors: &Monitors, plan: &Plan) -> Table {
         dropped_dns: row.dropped_foreground,
     });
     QueuesRow::table(rows)
+}
+
+/// Returns the waiting times in the queues of the links that were asked for.
+pub(crate) fn queue_delays(network: &Network, plan: &Plan) -> Table {
+    let rows = plan.delay_monitors.iter().flat_map(|monitor| {
+        let observed = network.links[monitor.link].observed();
+        let delays = observed.and_then(|observed| observed.delays.as_deref());
+        let name = &plan.links[monitor.link].name;
+        delays.into_iter().flat_map(|delays| delays.classes()).map(|(ecn, class)| QueueDelaysRow {
+            link: name.clone(),
+            ecn: ecn.into(),
+            sent_packets: class.sent,
+            marked_packets: class.marked,
+            dropped_packets: class.dropped,
+            wait_mean_ms: class.mean_ms(),
+            wait_p50_ms: class.quantile_ms(0.5),
+            wait_p95_ms: class.quantile_ms(0.95),
+            wait_p99_ms: class.quantile_ms(0.99),
+            wait_max_ms: class.longest_ms(),
+        })
+    });
+    QueueDelaysRow::table(rows)
 }
 
 /// Returns the samples of links.

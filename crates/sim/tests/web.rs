@@ -46,6 +46,7 @@ fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
         applications: Vec::new(),
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
         captures: Vec::new(),

@@ -80,6 +80,7 @@ fn plan(mbit: u64, queue: Queue) -> Plan {
         applications: Vec::new(),
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
         captures: Vec::new(),

@@ -11,11 +11,13 @@ from typing import Any
 
 import polars as pl
 
-from narrows.records import Record, Table
+from narrows.records import Record, Table, declared_table
 from narrows.results.flow_samples import FLOW_SAMPLES
 from narrows.results.goodput import GOODPUT
 
-SAMPLES = {table.name: table for table in (GOODPUT, FLOW_SAMPLES)}
+QUEUE_DELAYS = declared_table("queue_delays")
+
+SAMPLES = {table.name: table for table in (GOODPUT, FLOW_SAMPLES, QUEUE_DELAYS)}
 """Tables that only some runs have, and that have no section of their own in summaries."""
 
 

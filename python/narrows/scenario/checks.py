@@ -276,10 +276,12 @@ def _window_is_possible(scenario: Tables) -> Faults:
 def _monitors_are_known(scenario: Tables) -> Faults:
     names = directed_names(scenario)
     selected: list[tuple[str, Sampler, int]] = []
-    for name in ("queues", "links"):
-        sampler = known(scenario.monitor, name)
+    for name in ("queues", "links", "queue_delays"):
+        sampler = None if name == "queue_delays" else known(scenario.monitor, name)
         patterns = () if sampler is None else known(sampler, "links") or ()
         key = f"monitor.{name}.links"
+        if name == "queue_delays":
+            patterns, key = known(scenario.monitor, name) or (), f"monitor.{name}"
         too_long = list(too_many(patterns, len(names), key))
         yield from too_long
         if too_long:
@@ -290,11 +292,11 @@ def _monitors_are_known(scenario: Tables) -> Faults:
             found.update(links)
             if not links:
                 yield no_link(pattern, names, f"{key}[{index}]")
-        selected.append((name, sampler, len(found)))
+        if sampler is not None:
+            selected.append((name, sampler, len(found)))
     samples = 0.0
     for name, sampler, count in selected:
-        rate = 0.0 if sampler is None else sampler.rate
-        samples += count * rate * scenario.duration / SECOND
+        samples += count * sampler.rate * scenario.duration / SECOND
         if samples > MOST_SAMPLES:
             yield refuse(
                 f"brings the samples to {samples:.0f}; at most {MOST_SAMPLES} can be recorded",

@@ -71,6 +71,7 @@ def lower(
         "applications": planner.applications,
         "queue_monitors": _monitors(scenario, scenario.monitor.queues, "queues"),
         "link_monitors": _monitors(scenario, scenario.monitor.links, "links"),
+        "delay_monitors": _delay_monitors(scenario),
         "goodput_interval": round(SECOND / scenario.monitor.goodput.rate),
         "flow_samples": [at for at in scenario.window() or () if at > 0],
         "captures": [each._asdict() for each in captures.select(scenario)],
@@ -116,6 +117,12 @@ def _changes(scenario: Tables, directions: list[Direction]) -> list[dict[str, An
             given = {"rate": rate, "delay": change.delay, "state": change.state}
             changes.append({"at": change.at, "link": link, **given})
     return changes
+
+
+def _delay_monitors(scenario: Tables) -> list[dict[str, int]]:
+    start, end = scenario.window() or (0, scenario.duration)
+    links = checks.select_links(scenario, scenario.monitor.queue_delays)
+    return [{"link": link, "from": start, "to": end} for link in links]
 
 
 def _monitors(scenario: Tables, sampler: Sampler | None, name: str) -> list[dict[str, int]]:

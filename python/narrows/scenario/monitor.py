@@ -55,6 +55,9 @@ class Monitor(Table):
     """Samples queues: backlog, RED's average, sojourn, drops and marks."""
     links: Sampler | None = None
     """Samples links: packets, bytes, busy time, losses."""
+    queue_delays: Links = ()
+    """Links whose queues measure how long packets wait, by their ECN field; see the table
+    `queue_delays` of run folders. The names are those of samplers."""
     goodput: GoodputSampler = GoodputSampler()
     """Samples what each group of TCP connections has delivered to its receivers; see the table
     `goodput` of run folders."""

@@ -94,6 +94,7 @@ pub(crate) fn plan() -> Plan {
         ],
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
         captures: vec![Capture::of(DOWN, "down"), Capture::of(UP, "up")],

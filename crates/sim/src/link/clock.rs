@@ -112,7 +112,8 @@ impl Link {
             Some(changes) => changes.send(free_at, framed),
             None => Sent::at(self.pace, self.delay, free_at, framed),
         };
-        let capable = packet.ecn().is_capable();
+        let ecn = packet.ecn();
+        let capable = ecn.is_capable();
         let lost = match &mut clock.impairment {
             Some(impairment) => impairment.loses(packet) || is_cut,
             None => is_cut,
@@ -138,12 +139,18 @@ impl Link {
                 if let Some(observed) = &mut clock.observed {
                     observed.dropped[reason as usize] += 1;
                     observed.dropped_foreground += u64::from(packet.is_foreground());
+                    if let Some(delays) = &mut observed.delays {
+                        delays.note_dropped(at, ecn);
+                    }
                 }
                 clock.ask_again(at);
                 return Passage::Dropped(reason);
             }
             Verdict::Marked => packet.set_ce(),
             Verdict::Queued => {}
+        }
+        if let Some(Observed { delays: Some(delays), .. }) = &mut clock.observed {
+            delays.note_sent(starts_at, starts_at.since(at), ecn, packet.ecn());
         }
         clock.ring.transmit(Entry { leaves_at, starts_at, ends_at, framed });
         self.free_at = ends_at;

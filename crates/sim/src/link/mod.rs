@@ -15,6 +15,7 @@
 
 mod changes;
 mod clock;
+mod delays;
 mod flight;
 mod impairment;
 mod jitter;
@@ -31,6 +32,7 @@ use narrows_units::{Bytes, MaybeTime, Pace, Rate, Span, Time};
 use self::changes::Changes;
 use self::clock::Clock;
 pub(crate) use self::clock::Slot;
+pub(crate) use self::delays::Delays;
 use self::flight::Flight;
 pub(crate) use self::flight::Flights;
 use self::observed::{Observed, QueueState};

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use narrows_qdisc::{AverageQueue, DropReason, Packet, Qdisc};
 use narrows_units::{Span, Time};
 
+use super::delays::Delays;
+
 /// The counters and the occupancy of an observed link.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
@@ -21,6 +23,8 @@ pub(crate) struct Observed {
     pub(crate) dropped: [u64; DropReason::ALL.len()],
     pub(crate) dropped_foreground: u64,
     pub(crate) sojourn: SojournSum,
+    /// How long packets waited, if that was asked for.
+    pub(crate) delays: Option<Box<Delays>>,
     /// Whether to keep a copy of each transmitted packet.
     pub(crate) capture: bool,
 }

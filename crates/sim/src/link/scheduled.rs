@@ -42,6 +42,8 @@ pub(crate) struct QueuedPacket {
     queue_overhead: u16,
     /// Whether the wire will lose it.
     lost: bool,
+    /// Its ECN field on arrival.
+    ecn: Ecn,
     /// The source and the destination port.
     ports: (u16, u16),
 }
@@ -181,6 +183,9 @@ impl Scheduled {
             if let Some(observed) = &mut self.observed {
                 observed.dropped[reason as usize] += 1;
                 observed.dropped_foreground += u64::from(packet.is_foreground());
+                if let Some(delays) = &mut observed.delays {
+                    delays.note_dropped(at, waiting.ecn);
+                }
             }
             let passage = Passage::Dropped(reason);
             released.gone.push(Gone { packet, link, passage, transmitted_at: at });
@@ -227,7 +232,8 @@ impl Link {
             observed.arrived_packets += 1;
             observed.arrived_bytes += u64::from(packet.bytes) + u64::from(queue_overhead);
         }
-        let waiting = QueuedPacket { packet, arrived_at: at, queue_overhead, lost, ports };
+        let ecn = packet.ecn();
+        let waiting = QueuedPacket { packet, arrived_at: at, queue_overhead, lost, ecn, ports };
         scheduled.queue.enqueue(at, waiting, &mut released.dropped);
         if !released.dropped.is_empty() {
             scheduled.report(at, index, released);
@@ -298,7 +304,7 @@ impl Link {
     /// Sends a packet to the ring at `at`.
     #[inline]
     fn transmit(&mut self, at: Time, waiting: QueuedPacket, index: u32, released: &mut Released) {
-        let QueuedPacket { packet, arrived_at, lost, .. } = waiting;
+        let QueuedPacket { packet, arrived_at, lost, ecn, .. } = waiting;
         let framed = self.framed(packet.bytes);
         let free_at = self.free_at.max(at);
         let (pace, delay) = (self.pace, self.delay);
@@ -316,6 +322,9 @@ impl Link {
             observed.enter_ring(InRing { ends_at, span, framed, lost }, at);
             let sojourn_us = ends_at.since(arrived_at).as_us();
             observed.sojourn.add(u32::try_from(sojourn_us).unwrap_or(u32::MAX));
+            if let Some(delays) = &mut observed.delays {
+                delays.note_sent(starts_at, starts_at.since(arrived_at), ecn, packet.ecn());
+            }
         }
         let passage = if lost {
             Passage::Lost

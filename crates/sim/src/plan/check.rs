@@ -90,6 +90,14 @@ impl Plan {
                 found.take(monitor.check().map_err(|why| format!("{name}[{index}]: {why}")));
             }
         }
+        let mut measured = vec![false; self.links.len()];
+        for (index, monitor) in self.delay_monitors.iter().enumerate() {
+            let twice = measured.get_mut(monitor.link).map(|seen| std::mem::replace(seen, true));
+            found.unless(twice == Some(false), || {
+                let what = if twice.is_none() { "no such link" } else { "the same link again" };
+                format!("delay_monitors[{index}]: {what}")
+            });
+        }
         found.unless(self.goodput_interval != Some(Span::ZERO), || {
             "goodput_interval: must be above zero".into()
         });

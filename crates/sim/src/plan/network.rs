@@ -22,6 +22,7 @@ pub(crate) struct Topology<'a> {
     pub(crate) quic_payload: u16,
     pub(crate) queue_monitors: &'a [Monitor],
     pub(crate) link_monitors: &'a [Monitor],
+    pub(crate) delay_monitors: &'a [DelayMonitor],
     pub(crate) captures: &'a [Capture],
     pub(crate) changes: &'a [LinkChange],
     pub(crate) neighbours: &'a [NeighbourPair],
@@ -285,6 +286,19 @@ words! {
         Uniform = "uniform",
         /// Normal, from a table of quantiles like netem's.
         Normal = "normal",
+    }
+}
+
+keys! {
+    #[derive(Copy)]
+    /// A queue whose packets' waiting times are measured, and when.
+    pub struct DelayMonitor {
+        /// An index into `links`.
+        link: usize = 0, any();
+        /// When measuring begins.
+        from: Time = Time::ZERO, any();
+        /// When it ends.
+        to: Time = Time::MAX, any();
     }
 }
 

@@ -278,6 +278,7 @@ fn dropped_packets_give_back_their_sack_blocks() {
         applications: Vec::new(),
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
         captures: Vec::new(),

@@ -34,8 +34,11 @@ _LINK_KEYS = {
     *("name", "from", "to", "rate", "delay", "jitter", "loss", "dns_exempt", "framing", "queue"),
     *("ring", "mtu", "middlebox", "scheduled"),
 }
-_SCENARIO_KEYS = {"opportunities_ms": "rate_trace"}
-_WHY = {"opportunities_ms": "no discipline of Linux sends at listed milliseconds"}
+_SCENARIO_KEYS = {"opportunities_ms": "rate_trace", "delay_monitors": "monitor.queue_delays"}
+_WHY = {
+    "opportunities_ms": "no discipline of Linux sends at listed milliseconds",
+    "delay_monitors": "no discipline of Linux tells how long each packet waited",
+}
 
 _ETHERNET = 14
 # RFC 2544, appendix C.2.2: addresses for benchmarks, which belong to nobody.

@@ -1,0 +1,101 @@
+"""The table `queue_delays`: waiting times by ECN field, against counters that others keep."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from narrows import Scenario, ScenarioError, run
+
+TEXT = """
+name = "delays"
+seed = 3
+duration = "12 s"
+
+[[links]]
+name = "bottleneck"
+between = ["R1", "R2"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+queue = { kind = "codel", ecn = true }
+
+[[links]]
+name = "left"
+between = ["a", "R1"]
+rate = "100 Mbit/s"
+delay = "0 s"
+
+[[links]]
+name = "right"
+between = ["R2", "b"]
+rate = "100 Mbit/s"
+delay = "0 s"
+
+[[traffic]]
+kind = "bulk"
+name = "ecn"
+sender = "a"
+receiver = "b"
+connections = 1
+tcp = { ecn = true }
+
+[[traffic]]
+kind = "bulk"
+name = "classic"
+sender = "a"
+receiver = "b"
+connections = 1
+
+[monitor]
+queues = { links = ["bottleneck.forward"], rate = 1 }
+queue_delays = ["bottleneck.forward"]
+"""
+
+
+@pytest.mark.parametrize("queue", ["codel", "fq-codel", "red", "pfifo"])
+def test_classes_add_up_to_the_queues_counters(queue: str) -> None:
+    kinds = {
+        "codel": '{kind="codel", ecn=true}',
+        "fq-codel": '{kind="fq-codel", ecn=true}',
+        "red": '{kind="red", limit="120 kB", min="15 kB", max="45 kB", avpkt="1000 B", burst=25, '
+        "probability=0.1, ecn=true}",
+        "pfifo": '{kind="pfifo", limit=40}',
+    }
+    scenario = Scenario.parse(TEXT, set={"links.bottleneck.queue": kinds[queue]})
+    done = run(scenario)
+    delays, last = done.table("queue_delays"), done.queues.sort("t_s").row(-1, named=True)
+    dropped = last["dropped_overflow"] + last["dropped_early"] + last["dropped_forced"]
+    marked = last["marked_early"] + last["marked_forced"]
+    assert delays["marked_packets"].sum() == pytest.approx(marked, abs=2)
+    assert delays["dropped_packets"].sum() == dropped
+    assert delays["sent_packets"].sum() == pytest.approx(last["sent_packets"], abs=45)
+    by_ecn = {row["ecn"]: row for row in delays.iter_rows(named=True)}
+    assert by_ecn.keys() == {"not-ect", "ect0"}
+    assert by_ecn["not-ect"]["marked_packets"] == 0
+    for row in by_ecn.values():
+        quantiles = [row[f"wait_{name}_ms"] for name in ("p50", "p95", "p99")]
+        assert quantiles == sorted(quantiles) and quantiles[2] <= row["wait_max_ms"]
+    # The samples count the transmission of 1.2 ms too.
+    sojourn = done.queues.filter(pl.col("t_s") > 1)["sojourn_max_ms"].max()
+    longest = delays["wait_max_ms"].max()
+    assert isinstance(sojourn, float) and isinstance(longest, float)
+    assert longest <= done.queues["sojourn_max_ms"].max()
+    assert longest == pytest.approx(done.queues["sojourn_max_ms"].max() - 1.2, abs=1.3)
+
+
+def test_the_window_counts_and_the_monitor_changes_nothing() -> None:
+    plain = run(Scenario.parse(TEXT.replace("queue_delays", "# queue_delays")))
+    whole = run(Scenario.parse(TEXT))
+    assert "queue_delays" not in plain.tables
+    for name in ("flows", "queues"):
+        assert whole.table(name).equals(plain.table(name), null_equal=True)
+    part = run(Scenario.parse(TEXT + '\n[measure]\nfrom = "2 s"\nto = "8 s"\n'))
+    sent = part.table("queue_delays")["sent_packets"].sum()
+    # A full link sends 10 Mbit/s / 1514 B, framing included, for six seconds.
+    assert sent == pytest.approx(6 * 10e6 / 8 / 1538, rel=0.06)
+    assert sent < whole.table("queue_delays")["sent_packets"].sum()
+
+
+def test_an_unknown_link_is_named_with_a_suggestion() -> None:
+    with pytest.raises(ScenarioError, match=r'monitor.queue_delays\[0\]: "bottlenek'):
+        Scenario.parse(TEXT.replace('queue_delays = ["bottleneck', 'queue_delays = ["bottlenek'))
