@@ -99,3 +99,25 @@ def test_the_window_counts_and_the_monitor_changes_nothing() -> None:
 def test_an_unknown_link_is_named_with_a_suggestion() -> None:
     with pytest.raises(ScenarioError, match=r'monitor.queue_delays\[0\]: "bottlenek'):
         Scenario.parse(TEXT.replace('queue_delays = ["bottleneck', 'queue_delays = ["bottlenek'))
+
+
+@pytest.mark.parametrize("ecn", ["not-ect", "ect0", "ect1"])
+def test_datagrams_carry_their_groups_ecn_field(ecn: str) -> None:
+    text = (
+        TEXT.split("[[traffic]]")[0]
+        + f"""
+[[traffic]]
+kind = "udp"
+name = "stream"
+sender = "a"
+receiver = "b"
+rate = "12 Mbit/s"
+ecn = "{ecn}"
+
+[monitor]
+queue_delays = ["bottleneck.forward"]
+"""
+    )
+    (row,) = run(Scenario.parse(text)).table("queue_delays").iter_rows(named=True)
+    assert row["ecn"] == ecn
+    assert (row["marked_packets"] > 0) == (ecn != "not-ect")

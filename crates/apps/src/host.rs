@@ -3,7 +3,7 @@
 use narrows_transport::half_open::{Counts, HalfOpenLimits};
 use narrows_transport::tcp::Counters;
 use narrows_transport::{quic, tls};
-use narrows_units::Time;
+use narrows_units::{Ecn, Time};
 
 use crate::record::Records;
 use crate::{Association, Message, Random, Sent, Socket};
@@ -157,6 +157,9 @@ pub trait Host: View {
 
     /// Prepares to exchange datagrams with a server.
     fn associate(&mut self, dial: &Dial) -> Association;
+
+    /// Sets the ECN field of an association's datagrams, in both directions.
+    fn set_ecn(&mut self, association: Association, ecn: Ecn);
 
     /// Reserves sockets for datagrams, each with a port of its own. Returns the first.
     fn take_sockets(&mut self, count: u32) -> u32;

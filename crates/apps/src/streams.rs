@@ -210,6 +210,11 @@ impl Streams {
         }
     }
 
+    /// Returns the streams' associations.
+    pub(crate) fn associations(&self) -> impl Iterator<Item = Association> {
+        self.streams.iter().map(|stream| stream.association)
+    }
+
     /// Returns when a stream starts.
     pub(crate) fn start(&self, number: u32) -> Time {
         self.streams[number as usize].start

@@ -6,7 +6,7 @@
 //! counts residual bits).
 
 use narrows_units::settings::{any, positive, size, whole};
-use narrows_units::{Bytes, Rate, Span, Time, keys, words};
+use narrows_units::{Bytes, Ecn, Rate, Span, Time, keys, words};
 
 use crate::record::Records;
 use crate::streams::{HEADERS, Stream, Streams, StreamsRow, check, check_period};
@@ -26,6 +26,9 @@ keys! {
         spacing: Spacing = Spacing::Even, any();
         /// On and off times; `None`: always on.
         on_off: Option<OnOff> = None, any();
+        /// The ECN field of its packets. A queue marks those with `ect0` or `ect1` rather than drop
+        /// them, although their sender does not react; DualPI2 takes `ect1` into its L queue.
+        ecn: Codepoint = Codepoint::NotEct, any();
         /// Number of packets after which a stream ends; without it, a stream lasts until `stop` or
         /// the end of the run.
         packets: Option<u32> = None, whole(1, u32::MAX as u64);
@@ -41,6 +44,18 @@ words! {
         Even = "even",
         /// Exponentially distributed: packets are a Poisson process.
         Poisson = "poisson",
+    }
+}
+
+words! {
+    /// The ECN field of a datagram that leaves its host (RFC 3168, section 5).
+    pub enum Codepoint {
+        /// Not ECN-capable.
+        NotEct = "not-ect",
+        /// ECN-capable, as with classic ECN.
+        Ect0 = "ect0",
+        /// ECN-capable, as with L4S (RFC 9331).
+        Ect1 = "ect1",
     }
 }
 
@@ -121,6 +136,14 @@ impl Application for Senders {
         self.streams.set_up(host, &streams, |random| {
             senders.push(Sender { random, begun: false, turns: 0, on_ends_at: Time::MAX });
         });
+        let ecn = match self.settings.ecn {
+            Codepoint::NotEct => return,
+            Codepoint::Ect0 => Ecn::Ect0,
+            Codepoint::Ect1 => Ecn::Ect1,
+        };
+        for association in self.streams.associations() {
+            host.set_ecn(association, ecn);
+        }
     }
 
     fn timer(&mut self, host: &mut dyn Host, number: u32) {

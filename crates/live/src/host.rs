@@ -12,7 +12,7 @@ use narrows_apps::{
 use narrows_transport::half_open::{Counts, HalfOpenLimits};
 use narrows_transport::tcp::Counters;
 use narrows_transport::{quic, tls};
-use narrows_units::Time;
+use narrows_units::{Ecn, Time};
 
 use crate::connection::{Connection, Side};
 use crate::datagrams::{Forged, Link, Queries};
@@ -204,6 +204,10 @@ impl Host for LiveHost<'_> {
             self.world.datagrams.forge(Forged { network, flow: socket.flow(), first });
         }
         Association::from(socket)
+    }
+
+    fn set_ecn(&mut self, _association: Association, _ecn: Ecn) {
+        unreachable!("{REFUSED}")
     }
 
     fn take_sockets(&mut self, count: u32) -> u32 {

@@ -50,6 +50,9 @@ fn of_kind(kind: &Kind, prepared: bool) -> Option<String> {
                 return None;
             }
         }
+        Kind::Udp(udp::Udp { ecn, .. }) if *ecn != udp::Codepoint::NotEct => {
+            "ecn: narrows-live sends datagrams that are not ECN-capable"
+        }
         Kind::Udp(udp::Udp { packet_bytes, .. }) | Kind::Ping(ping::Ping { packet_bytes, .. }) => {
             return of_length(*packet_bytes).map(|why| format!("packet_bytes: {why}"));
         }

@@ -7,7 +7,7 @@ use narrows_apps::{
 use narrows_transport::half_open::{Counts, HalfOpenLimits};
 use narrows_transport::tcp::{Counters, Flags, Segment, Seq, SynOptions};
 use narrows_transport::{quic, tls};
-use narrows_units::Time;
+use narrows_units::{Ecn, Time};
 
 use crate::agenda::Event;
 use crate::flow::{Flows, NewConnection, SocketEvent};
@@ -187,6 +187,10 @@ impl Host for SimulatedHost<'_> {
 
     fn associate(&mut self, dial: &Dial) -> Association {
         Association::from(self.flows.add_datagrams(&self.dialled(dial), self.network))
+    }
+
+    fn set_ecn(&mut self, association: Association, ecn: Ecn) {
+        self.flows.set_ecn(association.socket(), ecn);
     }
 
     fn take_sockets(&mut self, count: u32) -> u32 {

@@ -81,6 +81,11 @@ impl Label {
         Self { generation, class: if foreground { FOREGROUND } else { 0 } }
     }
 
+    /// Lets the flow's datagrams have this ECN field.
+    pub(crate) const fn with_ecn(self, ecn: Ecn) -> Self {
+        Self { class: self.class & !ECN | ecn as u8, ..self }
+    }
+
     #[inline(always)]
     pub(crate) const fn on_way(self, way: u32) -> Stamp {
         Stamp { way, label: self }

@@ -1,7 +1,7 @@
 //! Datagrams between applications' sockets.
 
 use narrows_apps::{Datagram, Socket};
-use narrows_units::Time;
+use narrows_units::{Ecn, Time};
 
 use super::{Flow, Flows, SocketEvent};
 use crate::network::Network;
@@ -13,6 +13,13 @@ impl Flows {
         let first = self.sockets;
         self.sockets = self.sockets.wrapping_add(count);
         first
+    }
+
+    /// Sets the ECN field of a flow's datagrams.
+    pub(crate) fn set_ecn(&mut self, socket: Socket, ecn: Ecn) {
+        if let Some(Flow::Udp(label)) = self.table.get_mut(socket.flow() as usize) {
+            *label = label.with_ecn(ecn);
+        }
     }
 
     /// Handles a datagram, a fragment or an ICMP message that has reached its host.
