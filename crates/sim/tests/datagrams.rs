@@ -34,6 +34,7 @@ fn constant(bps: u64) -> udp::Udp {
         rate: Rate::from_bps(bps).expect("not zero"),
         spacing: Spacing::Even,
         on_off: None,
+        ecn: udp::Codepoint::NotEct,
         packets: None,
         period: Span::from_secs(1),
     }

@@ -397,6 +397,7 @@ fn datagrams_at_a_rate() {
         rate: Rate::from_bps(4_000_000).expect("not zero"),
         spacing: Spacing::Even,
         on_off: None,
+        ecn: udp::Codepoint::NotEct,
         packets: Some(100),
         period: Span::from_ms(100),
     };
