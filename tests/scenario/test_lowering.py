@@ -261,6 +261,7 @@ def test_the_whole_plan() -> None:
                                 "max_syn_backlog": 4096,
                                 "synack_retries": 5,
                                 "cookies": "when-full",
+                                "synack_timers": "exact",
                             },
                             "stateless": False,
                             "tls": None,

@@ -10,6 +10,12 @@
 //! SYN-ACK is repeated after 1, 2, 4, ... seconds, `tcp_synack_retries` times. It is repeated fewer
 //! times when more than half of the queue is taken and most entries are old.
 //!
+//! Linux's timer wheel rounds these times up (`calc_wheel_index`): with 100 jiffies a second, to 80 ms
+//! for waits up to 5 s, and to 640 ms for longer ones. So entries that came one after the other are
+//! due together, and those that take their places come at once. Which entries share a slot depends
+//! on the jiffy at which the flood begins, and decides how many are given up early. The wheel is an
+//! option ([`SynAckTimers`]), because all runs before it had exact times.
+//!
 //! Differences: an [`Endpoint`](crate::tcp::Endpoint) repeats its SYN-ACK itself, following its
 //! settings, and always counts as young. A cookie keeps the options of the SYN, as Linux's cookies
 //! do with timestamps.
@@ -21,6 +27,8 @@ use alloc::vec::Vec;
 use narrows_units::settings::{any, whole};
 use narrows_units::{MaybeTime, Span, Time, keys, words};
 
+use crate::tcp::slot;
+
 keys! {
     #[derive(Copy, Eq)]
     /// A host's limits for its listeners.
@@ -31,6 +39,8 @@ keys! {
         synack_retries: u8 = 5, whole(0, 20);
         /// `net.ipv4.tcp_syncookies`.
         cookies: Cookies = Cookies::WhenFull, any();
+        /// When SYN-ACKs to addresses of a flood are repeated.
+        synack_timers: SynAckTimers = SynAckTimers::Exact, any();
     }
 }
 
@@ -46,10 +56,24 @@ words! {
     }
 }
 
+words! {
+    /// When a timer of a half-open connection fires.
+    pub enum SynAckTimers {
+        /// When its time is over.
+        Exact = "exact",
+        /// At a slot of the timer wheel (Linux since 4.8).
+        Wheel = "wheel",
+    }
+}
+
 impl HalfOpenLimits {
     /// The defaults of Linux on a host with a few gigabytes of memory.
-    pub const LINUX: Self =
-        Self { max_syn_backlog: 4096, synack_retries: 5, cookies: Cookies::WhenFull };
+    pub const LINUX: Self = Self {
+        max_syn_backlog: 4096,
+        synack_retries: 5,
+        cookies: Cookies::WhenFull,
+        synack_timers: SynAckTimers::Exact,
+    };
 }
 
 /// What a listener has done about SYNs so far.
@@ -96,6 +120,8 @@ pub struct HalfOpen {
     limits: HalfOpenLimits,
     /// The backlog of listen(2).
     backlog: u32,
+    /// A jiffy.
+    tick: Span,
     /// The number of entries of connections.
     connections: u32,
     /// Entries of forged addresses, one list for each number of timeouts, each in order of due
@@ -107,11 +133,13 @@ pub struct HalfOpen {
 }
 
 impl HalfOpen {
-    /// Creates the queue of a listener with this backlog of listen(2).
-    pub fn new(backlog: u32, limits: HalfOpenLimits) -> Self {
+    /// Creates the queue of a listener with this backlog of listen(2), on a host whose timers count
+    /// in units of `tick`.
+    pub fn new(backlog: u32, limits: HalfOpenLimits, tick: Span) -> Self {
         Self {
             limits,
             backlog,
+            tick,
             connections: 0,
             requests: vec![VecDeque::new()],
             armed: MaybeTime::NONE,
@@ -166,7 +194,19 @@ impl HalfOpen {
 
     /// Adds an entry for a forged address.
     pub fn enter_request(&mut self, now: Time, flow: u32, seq: u32) {
-        self.requests[0].push_back(Request { flow, seq, due: now + FIRST_TIMEOUT });
+        let due = self.after(now, FIRST_TIMEOUT);
+        self.requests[0].push_back(Request { flow, seq, due });
+    }
+
+    /// Returns when a timer fires that is armed at `now`.
+    fn after(&self, now: Time, wait: Span) -> Time {
+        match self.limits.synack_timers {
+            SynAckTimers::Exact => now + wait,
+            SynAckTimers::Wheel => {
+                let tick = self.tick.as_us().max(1);
+                slot(now, tick, wait.as_us().div_ceil(tick) as u32).0
+            }
+        }
     }
 
     /// Passes the requests that are due to `repeat`, and forgets those that have used up their
@@ -189,7 +229,8 @@ impl HalfOpen {
                     self.requests.push(VecDeque::new());
                 }
                 let wait = (FIRST_TIMEOUT * (1 << (timeouts + 1).min(32))).min(LONGEST_TIMEOUT);
-                self.requests[timeouts + 1].push_back(Request { due: now + wait, ..request });
+                let due = self.after(now, wait);
+                self.requests[timeouts + 1].push_back(Request { due, ..request });
             }
         }
     }
@@ -241,6 +282,8 @@ mod tests {
         HalfOpenLimits { cookies, ..HalfOpenLimits::LINUX }
     }
 
+    const TICK: Span = Span::from_ms(10);
+
     fn fill(queue: &mut HalfOpen, syns: u32) -> Vec<Admission> {
         let admit = |number| {
             let admission = queue.admit(true);
@@ -257,12 +300,12 @@ mod tests {
         for (cookies, beyond) in
             [(Cookies::Never, Admission::Dropped), (Cookies::WhenFull, Admission::Cookie)]
         {
-            let mut queue = HalfOpen::new(10, limits(cookies));
+            let mut queue = HalfOpen::new(10, limits(cookies), TICK);
             let admissions = fill(&mut queue, 13);
             assert_eq!(admissions[..11], [Admission::Entry; 11]);
             assert_eq!(admissions[11..], [beyond; 2]);
         }
-        let mut queue = HalfOpen::new(10, limits(Cookies::Always));
+        let mut queue = HalfOpen::new(10, limits(Cookies::Always), TICK);
         assert_eq!(fill(&mut queue, 2), [Admission::Cookie; 2]);
     }
 
@@ -270,7 +313,7 @@ mod tests {
     #[test]
     fn without_cookies_the_last_quarter_is_for_known_addresses() {
         let few = HalfOpenLimits { max_syn_backlog: 256, ..limits(Cookies::Never) };
-        let mut queue = HalfOpen::new(4096, few);
+        let mut queue = HalfOpen::new(4096, few, TICK);
         let admitted = fill(&mut queue, 300).iter().filter(|&&a| a == Admission::Entry).count();
         assert_eq!(admitted, 193);
     }
@@ -278,7 +321,7 @@ mod tests {
     /// 1 + 2 + 4 + 8 + 16 seconds between five repetitions, and 32 until the entry is given up.
     #[test]
     fn syn_acks_are_repeated_with_doubled_timeouts() {
-        let mut queue = HalfOpen::new(4096, HalfOpenLimits::LINUX);
+        let mut queue = HalfOpen::new(4096, HalfOpenLimits::LINUX, TICK);
         fill(&mut queue, 1);
         let mut at = Vec::new();
         while let Some(due) = queue.arm() {
@@ -295,7 +338,7 @@ mod tests {
     /// A queue that is more than half full of old entries allows two repetitions, not five.
     #[test]
     fn old_entries_of_a_crowded_queue_go_early() {
-        let mut queue = HalfOpen::new(100, HalfOpenLimits::LINUX);
+        let mut queue = HalfOpen::new(100, HalfOpenLimits::LINUX, TICK);
         fill(&mut queue, 60);
         for second in [1, 3] {
             queue.handle_timeouts(Time::ZERO + Span::from_secs(second), |_| {});
@@ -305,5 +348,26 @@ mod tests {
         // The kernel decides for each entry in turn. Once 50 are left, the queue is no longer
         // crowded.
         assert_eq!(queue.counts().expired, 10);
+    }
+
+    /// `calc_wheel_index` with 100 jiffies a second: 1, 2 and 4 s end at multiples of 80 ms, and 8 s
+    /// at a multiple of 640 ms. A flood's entries of 70 ms become one.
+    #[test]
+    fn the_wheel_gathers_entries_that_came_one_after_the_other() {
+        let wheel = HalfOpenLimits { synack_timers: SynAckTimers::Wheel, ..HalfOpenLimits::LINUX };
+        for (start, ends) in [(40, [1.12, 3.2, 7.28, 15.36]), (120, [1.2, 3.28, 7.36, 16.0])] {
+            let mut queue = HalfOpen::new(4096, wheel, TICK);
+            for late in [0, 30, 60] {
+                queue.enter_request(Time::ZERO + Span::from_ms(start + late), 0, 0);
+            }
+            for end in ends {
+                let due = queue.arm().expect("a repetition is due");
+                assert_eq!(due.as_secs_f64(), end);
+                assert!(queue.disarm(due));
+                let mut repeated = 0;
+                queue.handle_timeouts(due, |_| repeated += 1);
+                assert_eq!(repeated, 3);
+            }
+        }
     }
 }

@@ -95,6 +95,10 @@ class Answers(Table):
     syncookies: Annotated[str, Declared("HalfOpenLimits", "cookies")] | None = None
     """Linux's `tcp_syncookies`: whether a SYN is answered without keeping a half-open connection.
     By default `"when-full"`: once there are `backlog` half-open connections."""
+    synack_timers: Annotated[str, Declared("HalfOpenLimits", "synack_timers")] | None = None
+    """When these repetitions are due: after exactly 1, 2, 4, ... seconds (`"exact"`, the default),
+    or at slots of Linux's timer wheel (`"wheel"`), whose jiffy is the TCP settings'
+    `timer_granularity`. A kernel always has its wheel."""
     stateless: Switch = False
     """Answers over TCP without keeping a connection, as behind narrows-gateway: the server gets
     each query as if it were a datagram, the reply leaves at once, and only the client makes up for
@@ -248,6 +252,7 @@ class Answers(Table):
                     "max_syn_backlog": self.max_syn_backlog or 4096,
                     "synack_retries": 5 if self.synack_retries is None else self.synack_retries,
                     "cookies": self.syncookies or "when-full",
+                    "synack_timers": self.synack_timers or "exact",
                 },
                 "stateless": self.stateless,
                 "tls": tls,

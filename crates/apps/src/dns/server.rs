@@ -17,7 +17,7 @@ use super::exchange::Wanted;
 use super::slab::Slab;
 use super::{HTTPS, HTTPS_PORT, LENGTH, TRUNCATED, is_padded, is_transfer, padded};
 use crate::{Application, Association, Datagram, Host, Message, Random, Socket, transfer};
-pub use narrows_transport::half_open::{Cookies, HalfOpenLimits};
+pub use narrows_transport::half_open::{Cookies, HalfOpenLimits, SynAckTimers};
 pub use settings::{Https, OnQuery, Server, Tcp, Tls, WhenFull};
 
 #[derive(Debug)]

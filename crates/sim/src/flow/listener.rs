@@ -43,7 +43,8 @@ impl Flows {
         backlog: u32,
         limits: HalfOpenLimits,
     ) {
-        let half_open = HalfOpen::new(backlog, limits);
+        let half_open =
+            HalfOpen::new(backlog, limits, self.configs[usize::from(config)].timer_granularity);
         let queue = VecDeque::new();
         self.listeners.push(Listener {
             application,

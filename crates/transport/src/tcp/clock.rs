@@ -91,21 +91,37 @@ impl<'a> Context<'a> {
     #[inline]
     pub(super) fn deadline(&self, jiffies: u32) -> Time {
         let tick = u64::from(self.tick_us());
-        let expires = || (self.now.as_ps() / PS_PER_US) / tick + u64::from(jiffies);
-        let at_jiffy = |jiffy: u64| Time::ZERO + Span::from_us(jiffy * tick);
         match self.config.timer_rounding {
             TimerRounding::Exact => self.now + Span::from_us(u64::from(jiffies) * tick),
-            TimerRounding::Jiffy => at_jiffy(expires()),
+            TimerRounding::Jiffy => at_jiffy(expires(self.now, tick, jiffies), tick),
             TimerRounding::Wheel => {
-                let mut level = 0;
-                while u64::from(jiffies) >= 63 << (3 * level) && level < 8 {
-                    level += 1;
-                }
-                let fires = at_jiffy(((expires() >> (3 * level)) + 1) << (3 * level));
+                let (fires, level) = slot(self.now, tick, jiffies);
                 fires + turn(level, fires.since(self.now))
             }
         }
     }
+}
+
+/// Returns when the slot of the timer wheel begins in which a timer fires that is armed now, and the
+/// level of the slot (`calc_wheel_index`).
+#[inline]
+pub(crate) fn slot(now: Time, tick_us: u64, jiffies: u32) -> (Time, u32) {
+    let mut level = 0;
+    while u64::from(jiffies) >= 63 << (3 * level) && level < 8 {
+        level += 1;
+    }
+    let jiffy = ((expires(now, tick_us, jiffies) >> (3 * level)) + 1) << (3 * level);
+    (at_jiffy(jiffy, tick_us), level)
+}
+
+#[inline]
+fn expires(now: Time, tick_us: u64, jiffies: u32) -> u64 {
+    (now.as_ps() / PS_PER_US) / tick_us + u64::from(jiffies)
+}
+
+#[inline]
+fn at_jiffy(jiffy: u64, tick_us: u64) -> Time {
+    Time::ZERO + Span::from_us(jiffy * tick_us)
 }
 
 /// Returns how long after its jiffy a timer of the wheel fires, among others of this jiffy.

@@ -18,6 +18,7 @@ mod sender;
 mod seq;
 
 pub use accurate_ecn::{AccurateEcn, EcnBytes, Order};
+pub(crate) use clock::slot;
 pub use clock::timestamp;
 pub use config::{
     AckPolicy, Config, Congestion, EcnControl, EcnResponse, Recovery, Reduction, RestartAfterIdle,

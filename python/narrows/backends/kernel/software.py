@@ -116,7 +116,7 @@ _ALWAYS: Mapping[str, Mapping[str, str]] = {
     "knot": {},
     "unbound": {"minimal-responses": "yes"},
 }
-_OF_THE_HOST = {"max_syn_backlog", "synack_retries", "syncookies"}
+_OF_THE_HOST = {"max_syn_backlog", "synack_retries", "synack_timers", "syncookies"}
 # Beyond these bounds, named adjusts values silently (named.conf(5)); times in tenths of a second.
 _LIMITS = {
     "bind": {
