@@ -47,6 +47,7 @@ def settings(tcp: str) -> dict[str, object]:
         ('congestion = "dctcp"', True, False),
         ('congestion = "dctcp", ecn = true', True, False),
         ('congestion = "dctcp", ecn = "accurate"', True, True),
+        ('congestion = "prague"', True, False),
         ("ecn = true", True, False),
         ('congestion = "reno"', False, False),
     ],
@@ -74,6 +75,8 @@ def test_a_plan_says_which_feedback_is_used(tcp: str, ecn: bool, accurate: bool)
             "",
             r"tcp\.ecn: accurate does not go with reduction at-once, as profile ns-2 has it",
         ),
+        ('congestion = "prague", ecn = false', "", r"tcp\.ecn: prague always negotiates ECN; hint"),
+        ('congestion = "prague", ecn = "syn-ack"', "", r"tcp\.ecn: syn-ack does not go with"),
         ('congestion = "dctcp"', "ecn_share = 0.5", r"ecn_share: excludes congestion dctcp"),
         (
             'ecn = "acurate"',

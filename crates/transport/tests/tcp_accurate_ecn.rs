@@ -340,6 +340,28 @@ fn accurate_ecn_goes_with_ecn_plus_plus_and_without_a_handshake() {
     assert_eq!(key(Config { accurate_ecn: true, ..ns_2 }), Err("accurate_ecn".to_owned()));
 }
 
+/// Prague sends ECT(1) on every segment, and only over Accurate ECN: otherwise it is Reno with
+/// ECT(0), or without ECN.
+#[test]
+fn prague_sends_ect1_over_accurate_ecn_alone() {
+    let prague = Config { congestion: Congestion::Prague, ..linux() };
+    assert_eq!(prague.check(), Ok(()));
+    for (answer, third, data) in [
+        (0b010, "W. 1:1 ack 1 ect1", "PEA. 1:101 ack 1 ect1"),
+        (0b001, ". 1:1 ack 1", "P. 1:101 ack 1 ect0"),
+        (0b000, ". 1:1 ack 1", "P. 1:101 ack 1"),
+    ] {
+        let mut client = Script::client(&prague);
+        client.connect().sends(&["SEWA 0:0 ect1"]);
+        let answer = syn(&client, Some(1), answer, Ecn::NotEct);
+        client.at(50.0).gets_segment(&answer).sends(&[third]);
+        client.write(100).sends(&[data]);
+    }
+    let mut server = Script::server(&prague);
+    let asks = syn(&server, None, 0b111, Ecn::Ect1);
+    server.gets_segment(&asks).sends(&["SEW. 0:0 ack 1 ect1"]);
+}
+
 /// The option's counters wrap at 2^24 bytes, of which a long transfer has more.
 #[test]
 fn byte_counters_wrap_in_a_long_transfer() {

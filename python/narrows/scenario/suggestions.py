@@ -19,7 +19,7 @@ _CALLED = {"do53": "udp", "dot": "tls", "doh": "https", "doq": "quic"}
 """Operators' names of DNS transports, and narrows' own."""
 
 
-_ABSENT = frozenset(("bbr", "bbr2", "bbr3", "cake", "fq-pie", "fq_pie", "ledbat", "prague"))
+_ABSENT = frozenset(("bbr", "bbr2", "bbr3", "cake", "fq-pie", "fq_pie", "ledbat"))
 """Well-known queues and congestion controls that narrows lacks; docs/limits.md has the reasons."""
 
 

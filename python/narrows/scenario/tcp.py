@@ -124,6 +124,12 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
                 "leave ecn out, or use another congestion control",
                 "ecn",
             )
+        if self.congestion == "prague" and self.ecn == "syn-ack":
+            yield refuse(
+                "syn-ack does not go with congestion prague, which uses accurate ECN",
+                "leave ecn out, or use plus-plus",
+                "ecn",
+            )
         if self.counts_marks and config["reduction"] == "at-once":
             yield refuse(
                 f"{self.congestion} does not go with reduction at-once{self._origin('reduction')}",

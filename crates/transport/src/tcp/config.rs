@@ -18,15 +18,23 @@ settings! {
         initial_window: u32 = 10, whole(1, 65_535);
         /// Initial slow-start threshold in segments; `None`: unbounded.
         initial_ssthresh: Option<u32> = None, whole(2, 1_000_000);
-        /// Congestion control: Reno (RFC 5681), CUBIC (RFC 9438), BBR v1, which paces, or
-        /// DCTCP (RFC 8257), which negotiates ECN.
+        /// Congestion control: Reno (RFC 5681), CUBIC (RFC 9438), BBR v1, which paces,
+        /// DCTCP (RFC 8257), which negotiates ECN, or Prague, which does both and sends ECT(1).
         congestion: Congestion = Congestion::Cubic, any();
         /// Paces: segments leave at 1.2 times the window in a round trip (twice in slow start), and
-        /// not as fast as the window allows, as in Linux behind the queue `fq`. BBR always paces.
+        /// not as fast as the window allows, as in Linux behind the queue `fq`. BBR and Prague always
+        /// pace.
         pacing: bool = false, any();
         /// A sender that paces sends about a millisecond's segments at once, at least two, as
         /// segmentation offload makes Linux do. `false`: one at a time.
         segmentation_offload: bool = false, any();
+        /// Prague on a round trip below `prague_rtt_target` behaves as on that one (2022). `false`: it
+        /// does not (2020).
+        prague_rtt_scaling: bool = true, any();
+        /// The round trip that shorter ones of Prague behave like.
+        prague_rtt_target: Span = Span::from_ms(25), span(Span::from_us(1), Span::from_secs(1));
+        /// How many rounds after slow start Prague behaves like this.
+        prague_rtt_transition: u32 = 500, whole(0, 1_000_000);
         /// Leaves slow start before the first loss; CUBIC only.
         hystart: bool = true, any();
         /// How lost segments are found and sent again. `tahoe`: fast retransmit, then slow start
@@ -167,6 +175,8 @@ pub enum Congestion {
     Bbr,
     /// RFC 8257, as Linux does it.
     Dctcp,
+    /// draft-briscoe-iccrg-prague-congestion-control-04, as the L4S team's Linux does it.
+    Prague,
     /// One from outside this crate. It has no written form.
     #[cfg_attr(feature = "serde", serde(skip))]
     Custom(super::Custom),
@@ -174,13 +184,13 @@ pub enum Congestion {
 
 impl Congestion {
     /// The controls that always pace.
-    pub const PACED: &[&str] = &["bbr"];
+    pub const PACED: &[&str] = &["bbr", "prague"];
     /// Those that always negotiate ECN, because they count marks.
-    pub const COUNT_MARKS: &[&str] = &["dctcp"];
+    pub const COUNT_MARKS: &[&str] = &["dctcp", "prague"];
 }
 
 impl Words for Congestion {
-    const WORDS: &'static [&'static str] = &["reno", "cubic", "bbr", "dctcp"];
+    const WORDS: &'static [&'static str] = &["reno", "cubic", "bbr", "dctcp", "prague"];
 
     fn word(&self) -> &'static str {
         match self {
@@ -188,6 +198,7 @@ impl Words for Congestion {
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
             Self::Dctcp => "dctcp",
+            Self::Prague => "prague",
             Self::Custom(_) => "custom",
         }
     }

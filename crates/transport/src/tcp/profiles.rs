@@ -61,7 +61,7 @@ impl Config {
 
     /// Returns whether connections ask for Accurate ECN.
     pub(crate) fn is_accurate(&self) -> bool {
-        self.accurate_ecn
+        self.accurate_ecn || self.congestion == Congestion::Prague
     }
 
     /// Returns whether connections negotiate ECN.
@@ -77,7 +77,7 @@ impl Config {
     /// Returns the codepoint with which segments are ECN-capable, if the other end's feedback is
     /// the one asked for.
     pub(crate) fn ect(&self) -> Ecn {
-        Ecn::Ect0
+        if self.congestion == Congestion::Prague { Ecn::Ect1 } else { Ecn::Ect0 }
     }
 
     /// Returns whether this is the textbook's Tahoe, Reno or NewReno. The latter two inflate the

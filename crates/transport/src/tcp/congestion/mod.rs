@@ -8,6 +8,7 @@ mod cubic;
 mod dctcp;
 mod hystart;
 mod outside;
+mod prague;
 mod reno;
 
 use alloc::boxed::Box;
@@ -84,6 +85,22 @@ pub enum Signal {
     Loss,
     /// The receiver reports that a router has marked a segment.
     EcnEcho,
+}
+
+/// What an acknowledgement tells Prague.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delivery {
+    /// The segments that it delivers, and those of them that were marked.
+    pub delivered: u32,
+    pub marked: u32,
+    pub snd_una: Seq,
+    pub snd_nxt: Seq,
+    /// The smoothed round trip in microseconds; 0 before the first one.
+    pub srtt_us: u32,
+    /// Whether the window limits the sender.
+    pub is_limited: bool,
+    /// Whether nothing is being repaired or reduced.
+    pub is_open: bool,
 }
 
 /// What an acknowledgement tells of the path (`struct rate_sample`).
@@ -177,6 +194,7 @@ pub(super) enum Control {
     Cubic(Cubic),
     Bbr(Box<Bbr>),
     Dctcp(Dctcp),
+    Prague(Box<prague::Prague>),
     Custom(Box<dyn CongestionControl>),
 }
 
@@ -188,6 +206,7 @@ impl Control {
             Congestion::Cubic => Self::Cubic(Cubic::default()),
             Congestion::Bbr => Self::Bbr(Box::new(Bbr::new(first.0))),
             Congestion::Dctcp => Self::Dctcp(Dctcp::new(first)),
+            Congestion::Prague => Self::Prague(Box::new(prague::Prague::new(first))),
             Congestion::Custom(custom) => Self::Custom(custom.make()),
         }
     }
@@ -197,7 +216,9 @@ impl Control {
     pub(super) fn model(&mut self) -> Option<&mut Bbr> {
         match self {
             Self::Bbr(bbr) => Some(bbr),
-            Self::Reno | Self::Cubic(_) | Self::Dctcp(_) | Self::Custom(_) => None,
+            Self::Reno | Self::Cubic(_) | Self::Dctcp(_) | Self::Prague(_) | Self::Custom(_) => {
+                None
+            }
         }
     }
 
@@ -205,14 +226,17 @@ impl Control {
     pub(super) fn phase(&self) -> Option<&'static str> {
         match self {
             Self::Bbr(bbr) => Some(bbr.phase()),
-            Self::Reno | Self::Cubic(_) | Self::Dctcp(_) | Self::Custom(_) => None,
+            Self::Reno | Self::Cubic(_) | Self::Dctcp(_) | Self::Prague(_) | Self::Custom(_) => {
+                None
+            }
         }
     }
 
-    /// Returns whether it has a model of the path. TCP then changes no window by itself.
+    /// Returns whether it sets the window with every acknowledgement. TCP then changes no window by
+    /// itself.
     #[inline]
     pub(super) fn has_model(&self) -> bool {
-        matches!(self, Self::Bbr(_))
+        matches!(self, Self::Bbr(_) | Self::Prague(_))
     }
 
     /// `ca_ops->init`: the connection is established. What the handshake measured is forgotten
@@ -221,6 +245,7 @@ impl Control {
         match self {
             Self::Cubic(cubic) => cubic.reset(now_us, snd_nxt),
             Self::Dctcp(dctcp) => dctcp.start(snd_nxt),
+            Self::Prague(prague) => prague.start(now_us, snd_nxt),
             Self::Reno | Self::Bbr(_) | Self::Custom(_) => {}
         }
     }
@@ -237,6 +262,13 @@ impl Control {
                 window.ssthresh
             }
             Self::Dctcp(dctcp) => dctcp.ssthresh(cwnd, signal == Signal::EcnEcho),
+            Self::Prague(prague) => match signal {
+                Signal::Loss => prague.on_loss(window),
+                Signal::EcnEcho => {
+                    prague.on_mark(cx, window);
+                    window.ssthresh
+                }
+            },
             Self::Custom(control) => control.ssthresh(cx.now, cwnd, signal).max(2),
         }
     }
@@ -255,6 +287,20 @@ impl Control {
         }
     }
 
+    /// Lets Prague change the window. Returns false if it is another control.
+    #[inline]
+    pub(super) fn steer(&mut self, cx: &Context, window: &mut Window, ack: &Delivery) -> bool {
+        let Self::Prague(prague) = self else { return false };
+        prague.on_ack(cx, window, ack);
+        true
+    }
+
+    /// Returns how fast it sends after slow start if it paces, in percent of the window in a round
+    /// trip.
+    pub(super) fn pace_percent(&self) -> u64 {
+        if matches!(self, Self::Prague(_)) { 100 } else { 120 }
+    }
+
     /// `ca_ops->cong_avoid`: grows the window after `acked` segments. Call only if the window
     /// limited the sender.
     #[inline]
@@ -262,7 +308,7 @@ impl Control {
         match self {
             Self::Reno | Self::Dctcp(_) => reno::avoid(window, acked),
             Self::Cubic(cubic) => cubic.avoid(cx, window, acked),
-            Self::Bbr(_) => {}
+            Self::Bbr(_) | Self::Prague(_) => {}
             Self::Custom(control) => {
                 control.avoid(cx.now, window, acked);
                 window.cwnd = window.cwnd.max(1);
@@ -280,7 +326,7 @@ impl Control {
         progress: Progress,
     ) {
         match self {
-            Self::Reno | Self::Bbr(_) | Self::Dctcp(_) => {}
+            Self::Reno | Self::Bbr(_) | Self::Dctcp(_) | Self::Prague(_) => {}
             Self::Cubic(cubic) => cubic.on_delay(cx, window, delay_us, progress),
             Self::Custom(control) => {
                 control.on_round_trip(cx.now, Span::from_us(delay_us.into()));
@@ -292,6 +338,7 @@ impl Control {
     pub(super) fn on_timeout(&mut self, cx: &Context, snd_nxt: Seq) {
         match self {
             Self::Reno | Self::Bbr(_) | Self::Dctcp(_) => {}
+            Self::Prague(prague) => prague.on_timeout(),
             Self::Cubic(cubic) => cubic.reset(cx.us, snd_nxt),
             Self::Custom(control) => control.on_timeout(cx.now),
         }

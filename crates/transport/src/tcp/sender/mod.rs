@@ -280,6 +280,10 @@ impl Sender {
             Negotiated::Classic => (Ecn::Ect0, None),
             Negotiated::Accurate(ace) => (config.ect(), Some(Accurate::new(ace))),
         };
+        if config.congestion == Congestion::Prague && self.accurate.is_none() {
+            // Without exact counts it must not be Prague.
+            self.control = Control::Reno;
+        }
         self.snd_wnd = start.window;
         self.snd_wl1 = start.peer_seq;
         self.last_sent_us = start.at_us;

@@ -135,11 +135,18 @@ impl Pace {
     }
 
     /// Sets the rate of a control that has none of its own (`tcp_update_pacing_rate`): twice the
-    /// window in a round trip in slow start, afterwards 1.2 times.
-    fn follow_window(&mut self, window: Window, packets_out: u32, mss: u16, srtt_eighths: u32) {
-        let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { 120 };
-        let bytes = u64::from(mss) * u64::from(window.cwnd.max(packets_out));
-        self.rate = Some(bytes * percent * (1_000_000 / 100 * 8) / u64::from(srtt_eighths.max(1)));
+    /// window in a round trip in slow start, afterwards `percent` of it. `out`: the segments in
+    /// flight; `eighths`: eight times the smoothed round trip, in microseconds.
+    fn follow_window(
+        &mut self,
+        window: Window,
+        (percent, mss): (u64, u16),
+        out: u32,
+        eighths: u32,
+    ) {
+        let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { percent };
+        let bytes = u64::from(mss) * u64::from(window.cwnd.max(out));
+        self.rate = Some(bytes * percent * (1_000_000 / 100 * 8) / u64::from(eighths.max(1)));
     }
 }
 
@@ -214,6 +221,10 @@ impl Sender {
     /// `tcp_cong_control` of a sender that paces.
     #[inline(never)]
     pub(super) fn control_paced(&mut self, cx: &Context, ack: &Ack, delivered: u32, lost: u32) {
+        if self.steer(cx, ack, delivered) {
+            self.follow_window();
+            return;
+        }
         if !self.control.has_model() {
             self.control_window(cx, ack, delivered, lost);
             self.follow_window();
@@ -231,7 +242,8 @@ impl Sender {
     fn follow_window(&mut self) {
         let Some(pace) = &mut self.pace else { return };
         if let Some(eighths) = self.rtt.smoothed_eighths_us() {
-            pace.follow_window(self.window, self.packets_out, self.mss, eighths);
+            let percent = self.control.pace_percent();
+            pace.follow_window(self.window, (percent, self.mss), self.packets_out, eighths);
         }
     }
 

@@ -61,9 +61,7 @@ impl Sender {
         self.window.count = count & 1;
         let floor = match self.control {
             Control::Reno => self.window.ssthresh / 2,
-            Control::Cubic(_) | Control::Bbr(_) | Control::Dctcp(_) | Control::Custom(_) => {
-                self.window.ssthresh
-            }
+            _ => self.window.ssthresh,
         };
         if self.window.cwnd > floor {
             self.window.cwnd -= count >> 1;

@@ -1,8 +1,10 @@
 //! What acknowledgements report about marks, and who hears it: the sender, which begins a reduction,
 //! and a congestion control that counts marks.
 
-use super::Sender;
 use super::ack::{Ack, flag};
+use super::{Sender, State};
+use crate::tcp::clock::Context;
+use crate::tcp::congestion::Delivery;
 use crate::tcp::segment::Header;
 
 impl Sender {
@@ -38,6 +40,20 @@ impl Sender {
 
 /// What congestion controls that count marks hear.
 impl Sender {
+    /// Lets Prague change the window. Returns false if it is another control.
+    pub(super) fn steer(&mut self, cx: &Context, ack: &Ack, delivered: u32) -> bool {
+        let delivery = Delivery {
+            delivered,
+            marked: ack.marked,
+            snd_una: self.snd_una,
+            snd_nxt: self.snd_nxt,
+            srtt_us: self.rtt.smoothed_us().unwrap_or(0),
+            is_limited: self.is_cwnd_limited(),
+            is_open: self.state == State::Open,
+        };
+        self.control.steer(cx, &mut self.window, &delivery)
+    }
+
     /// Tells the control what an acknowledgement delivers, of `self.delivered - prior_delivered`
     /// segments. Without Accurate ECN, ECE says that all of them were marked.
     #[inline(never)]
