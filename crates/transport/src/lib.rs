@@ -8,6 +8,7 @@ extern crate alloc;
 extern crate std;
 
 mod closed;
+pub mod flow_sample;
 pub mod half_open;
 pub mod prefetch;
 pub mod quic;
@@ -15,3 +16,4 @@ pub mod tcp;
 pub mod tls;
 
 pub use self::closed::Closed;
+pub use self::flow_sample::FlowSample;

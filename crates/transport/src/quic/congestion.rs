@@ -7,6 +7,7 @@
 use narrows_units::{Span, Time};
 
 use super::config::{Config, Congestion};
+use crate::flow_sample::{AVOIDANCE, RECOVERY, SLOW_START};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
@@ -18,6 +19,8 @@ pub(super) struct Window {
     threshold: Option<u64>,
     /// When the last reduction began. Packets sent before then cause no other (RFC 9002, 7.3.2).
     recovery_since: Option<Time>,
+    /// Whether nothing that was sent since then is acknowledged yet.
+    recovers: bool,
     cubic: Cubic,
 }
 
@@ -52,6 +55,7 @@ impl Window {
             in_flight: 0,
             threshold: None,
             recovery_since: None,
+            recovers: false,
             cubic: Cubic::default(),
         }
     }
@@ -65,6 +69,32 @@ impl Window {
     pub(super) fn lengthen_datagrams(&mut self, bytes: u64) {
         self.datagram = bytes;
         self.bytes = self.bytes.max(self.least());
+    }
+
+    /// Returns the bytes of a full datagram.
+    pub(super) fn datagram(&self) -> u64 {
+        self.datagram
+    }
+
+    /// Returns the bytes in flight.
+    pub(super) fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// Returns where slow start ends; `None`: nothing has been lost or marked yet.
+    pub(super) fn threshold(&self) -> Option<u64> {
+        self.threshold
+    }
+
+    /// Returns what the control does, as a word.
+    pub(super) fn state(&self) -> &'static str {
+        if self.recovers {
+            RECOVERY
+        } else if self.threshold.is_none_or(|threshold| self.bytes < threshold) {
+            SLOW_START
+        } else {
+            AVOIDANCE
+        }
     }
 
     fn least(&self) -> u64 {
@@ -90,8 +120,10 @@ impl Window {
         rtt: Span,
     ) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
+        let before = self.is_in_recovery(sent_at);
+        self.recovers &= before;
         // 7.8: a window that was not used tells nothing.
-        if !limited || self.is_in_recovery(sent_at) {
+        if !limited || before {
             return;
         }
         if self.threshold.is_none_or(|threshold| self.bytes < threshold) {
@@ -145,7 +177,7 @@ impl Window {
         if self.is_in_recovery(sent_at) {
             return;
         }
-        self.recovery_since = Some(now);
+        (self.recovery_since, self.recovers) = (Some(now), true);
         let factor = match self.kind {
             Congestion::NewReno => 0.5,
             Congestion::Cubic => BETA_CUBIC,
@@ -162,7 +194,7 @@ impl Window {
     /// Handles persistent congestion: nothing got through for long (RFC 9002, 7.6.2).
     pub(super) fn collapse(&mut self) {
         self.bytes = self.least();
-        self.recovery_since = None;
+        (self.recovery_since, self.recovers) = (None, false);
         self.cubic.epoch = None;
     }
 }

@@ -1,6 +1,7 @@
 //! One end of a connection: its state, and what goes in and out.
 
 mod acks;
+mod flow_sample;
 mod receiving;
 mod sending;
 mod timers;
@@ -67,6 +68,10 @@ pub struct Endpoint {
     receiving: BTreeMap<u64, (Receiving, Time)>,
     /// The streams that are complete.
     finished: Ranges,
+    /// Their bytes.
+    finished_bytes: u64,
+    /// The packets with something to be acknowledged that counted as lost.
+    lost_packets: u64,
     whole: VecDeque<(u64, Time)>,
     /// Packets that arrived before their keys, in order.
     undecryptable: VecDeque<Arrived>,
@@ -162,6 +167,8 @@ impl Endpoint {
             sending: BTreeMap::new(),
             receiving: BTreeMap::new(),
             finished: Ranges::default(),
+            finished_bytes: 0,
+            lost_packets: 0,
             whole: VecDeque::new(),
             undecryptable: VecDeque::new(),
             closing: false,

@@ -70,6 +70,11 @@ impl Receiving {
         self.received.covers(bytes)
     }
 
+    /// Returns the bytes that have arrived in order.
+    pub(super) fn in_order(&self) -> u64 {
+        self.received.first().filter(|&(start, _)| start == 0).map_or(0, |(_, end)| end)
+    }
+
     pub(super) fn is_whole(&self) -> bool {
         self.length.is_some_and(|length| self.received.covers(length))
     }

@@ -4,6 +4,7 @@ mod closing;
 mod handshake;
 mod loss;
 mod reordering;
+mod samples;
 
 use alloc::vec::Vec;
 

@@ -25,8 +25,8 @@ use super::receiver::{Decision, Receiver};
 use super::segment::Header;
 use super::sender::{Half, Outgoing};
 use super::{AccurateEcn, Config, Counters, Flags, SackBlocks, Segment, Seq};
-use crate::Closed;
 use crate::prefetch::{Prefetch, Step};
+use crate::{Closed, FlowSample};
 
 /// One end of a connection.
 ///
@@ -478,6 +478,11 @@ impl Endpoint {
         };
         self.state.sender.count(&mut counters);
         counters
+    }
+
+    /// Returns what it knows about its window and its path.
+    pub fn sample(&self) -> FlowSample {
+        self.state.sender.sample(&self.config)
     }
 
     /// Returns how long this end had something to send or to be acknowledged after the handshake,

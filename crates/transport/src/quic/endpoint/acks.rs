@@ -86,6 +86,7 @@ impl Endpoint {
             self.window.forget(lost.remove(place).bytes.into());
             self.path_mtu.note_lost();
         }
+        self.lost_packets += lost.iter().filter(|sent| sent.eliciting).count() as u64;
         for sent in &lost {
             if sent.in_flight {
                 self.window.forget(sent.bytes.into());

@@ -99,6 +99,7 @@ impl Endpoint {
         }
         if receiving.is_whole() {
             self.whole.push_back((id, *first_at));
+            self.finished_bytes += receiving.in_order();
             self.receiving.remove(&id);
             self.finished.insert(id, id + 1);
         }

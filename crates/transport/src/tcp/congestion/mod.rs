@@ -226,9 +226,8 @@ impl Control {
     pub(super) fn phase(&self) -> Option<&'static str> {
         match self {
             Self::Bbr(bbr) => Some(bbr.phase()),
-            Self::Reno | Self::Cubic(_) | Self::Dctcp(_) | Self::Prague(_) | Self::Custom(_) => {
-                None
-            }
+            Self::Custom(control) => control.phase(),
+            Self::Reno | Self::Cubic(_) | Self::Dctcp(_) | Self::Prague(_) => None,
         }
     }
 

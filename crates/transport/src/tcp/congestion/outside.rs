@@ -30,6 +30,12 @@ pub trait CongestionControl: fmt::Debug + Send + Sync + CloneControl {
     /// Handles a retransmission timeout: nothing was acknowledged for so long that the window
     /// restarts from one segment (`set_state` with `TCP_CA_Loss`).
     fn on_timeout(&mut self, _now: Time) {}
+
+    /// Returns the name of the phase that it is in, if it has phases of its own. Samples of flows
+    /// show it instead of TCP's state.
+    fn phase(&self) -> Option<&'static str> {
+        None
+    }
 }
 
 /// Cloning of boxed congestion controls. Every type with `derive(Clone)` has this.

@@ -13,6 +13,7 @@ pub(crate) use self::silent::Silent;
 use self::silent::Standing;
 use super::rtt::LONGEST_RTT_US;
 use super::{Negotiated, Outgoing, Sender, Start};
+use crate::FlowSample;
 use crate::prefetch::{Prefetch, Step};
 use crate::tcp::accurate_ecn::ace_of;
 use crate::tcp::clock::Context;
@@ -363,6 +364,15 @@ impl Half {
         match self {
             Self::Silent(silent) => silent.window(config),
             Self::Active(sender) => sender.window,
+        }
+    }
+
+    /// Returns what it knows of its window and its path. A half that has sent nothing is as it will
+    /// start.
+    pub(crate) fn sample(&self, config: &Config) -> FlowSample {
+        match self {
+            Self::Silent(silent) => silent.wake(config).sample(),
+            Self::Active(sender) => sender.sample(),
         }
     }
 

@@ -22,6 +22,7 @@ mod classic;
 mod cwnd;
 mod detection;
 mod episode;
+mod flow_sample;
 mod frto;
 mod half;
 mod output;
