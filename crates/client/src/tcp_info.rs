@@ -28,6 +28,18 @@ pub struct TcpInfo {
     pub min_rtt: Option<Duration>,
     /// The congestion window, in segments.
     pub cwnd: Option<u32>,
+    /// The slow-start threshold, in segments; the largest 31-bit number if it is unbounded.
+    pub ssthresh: Option<u32>,
+    /// The payload of a full segment that we send.
+    pub segment: Option<u32>,
+    /// The segments in flight: sent, neither acknowledged nor known to be lost or to have arrived.
+    pub in_flight: Option<u32>,
+    /// The rate to which sent segments are spread, in bytes per second, or to which they would be
+    /// if the socket paced; `None` also if it has no limit.
+    pub pacing_rate: Option<u64>,
+    /// What the congestion control does (`tcp_ca_state`): 0 open, 1 disorder, 2 CWR, 3 recovery, 4
+    /// loss.
+    pub control_state: Option<u8>,
     /// The largest segment that we offered to receive.
     pub advertised_mss: Option<u32>,
     /// The segments retransmitted, including SYNs.
@@ -85,6 +97,12 @@ impl TcpInfo {
         let u32_at = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let u64_at = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let micros = |at| u32_at(at).map(|us| Duration::from_micros(us.into()));
+        let in_flight = || {
+            // `tcp_packets_in_flight`: out and again, without what was SACKed or lost.
+            let [out, sacked, lost, again] =
+                [u32_at(24)?, u32_at(28)?, u32_at(32)?, u32_at(36)?].map(u64::from);
+            u32::try_from((out + again).saturating_sub(sacked + lost)).ok()
+        };
         let option = |bit: u8| bytes.get(5).map(|options| options & bit != 0);
         Self {
             // TCPI_OPT_* of include/uapi/linux/tcp.h.
@@ -97,6 +115,11 @@ impl TcpInfo {
             // Before the first sample, the kernel returns the largest number.
             min_rtt: micros(148).filter(|rtt| *rtt < Duration::from_secs(1 << 12)),
             cwnd: u32_at(80),
+            ssthresh: u32_at(76),
+            segment: u32_at(16),
+            in_flight: in_flight(),
+            pacing_rate: u64_at(104).filter(|rate| *rate < u64::MAX),
+            control_state: bytes.get(1).copied(),
             advertised_mss: u32_at(84),
             again: u32_at(100),
             segments_out: u32_at(136),
@@ -160,12 +183,22 @@ mod tests {
         assert_eq!(info.again, Some(0));
         assert_eq!(TcpInfo::of(&client).bytes_out, Some(17));
         assert!(TcpInfo::of(&client).rtt.is_some_and(|rtt| rtt > Duration::ZERO));
+        assert_eq!(TcpInfo::of(&client).ssthresh, Some(0x7fff_ffff));
+        assert!(TcpInfo::of(&client).segment.is_some_and(|bytes| bytes > 500));
+        assert!(TcpInfo::of(&client).pacing_rate.is_some_and(|rate| rate > 0));
+        assert_eq!(TcpInfo::of(&client).control_state, Some(0));
     }
 
     #[test]
     fn an_old_kernels_shorter_form_and_other_sockets_give_less() {
         assert_eq!(TcpInfo::read(&[0; 104]).again, Some(0));
         assert_eq!(TcpInfo::read(&[0; 104]).data_segments_in, None);
+        assert_eq!(TcpInfo::read(&[0; 104]).pacing_rate, None);
+        let mut bytes = [0; 112];
+        for (at, value) in [(24, 10), (28, 3), (32, 2), (36, 1)] {
+            bytes[at] = value;
+        }
+        assert_eq!(TcpInfo::read(&bytes).in_flight, Some(6));
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a port");
         assert_eq!(TcpInfo::of(&udp), TcpInfo::default());
     }
