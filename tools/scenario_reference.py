@@ -28,6 +28,7 @@ from narrows.scenario import (
     Discipline,
     Dns,
     Exchange,
+    FlowSampler,
     Framing,
     Group,
     Jitter,
@@ -128,6 +129,7 @@ BEHIND_TRAFFIC: list[tuple[str, type[Table]]] = [
     ("`[measure]`", Measure),
     ("`[monitor]`", Monitor),
     ("`monitor.queues`, `monitor.links`", Sampler),
+    ("`monitor.flows`, a list of groups or this", FlowSampler),
     ("`monitor.capture`, a list of names or of these", Capture),
 ]
 

@@ -131,6 +131,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
         link_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
+        flow_monitor: None,
         captures: (0..4).map(|link| Capture::of(link, "")).collect(),
         changes: Vec::new(),
         neighbours: Vec::new(),

@@ -234,6 +234,28 @@ def test_what_linux_cannot_do_is_refused_by_name(key: str) -> None:
     assert f"dumbbell: {key}: the backend kernel cannot honour it: " in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"dns__stubs__transport": "quic"}, "the QUIC library does not tell the windows of stubs"),
+        (
+            {"dns__stubs__transport": "tcp", **REAL},
+            "a real server does not tell the windows of stubs",
+        ),
+    ],
+)
+def test_windows_that_nobody_can_read_are_refused(settings: dict[str, str], why: str) -> None:
+    with pytest.raises(BackendError, match=why) as refused:
+        get("kernel").check(dumbbell(monitor__flows='["downloads", "stubs"]', **settings))
+    assert "monitor.flows.groups: " in str(refused.value)
+    assert "hint: name groups other than stubs" in str(refused.value)
+
+
+def test_windows_over_tcp_are_read() -> None:
+    scenario = dumbbell(monitor__flows='["*"]', dns__stubs__transport="tcp")
+    assert get("kernel").refusals(scenario) == []
+
+
 def test_too_many_workers_of_all_groups_are_refused_with_a_remedy_that_helps() -> None:
     with pytest.raises(BackendError, match="all groups together; hint: set it lower") as refused:
         get("kernel").check(dumbbell(dns__stubs__workers="5001"))

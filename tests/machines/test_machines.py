@@ -77,6 +77,10 @@ def test_metrics_that_only_routes_have_are_asked_of_the_machine() -> None:
             {"dns__stubs__transport": '{ kind = "https" }'},
             "dns.stubs.transport: only UDP, TCP and TLS run between machines yet",
         ),
+        (
+            {"monitor__flows": '["upload"]'},
+            "monitor.flows: machines do not sample their connections; hint: leave it out",
+        ),
     ],
 )
 def test_what_is_not_supported_is_named(settings: dict[str, str], message: str) -> None:

@@ -230,6 +230,14 @@ CASES = [
     ("nodes", {"hosts": ["a", "b", "r1", "r2"]}, "traffic[0].receiver: there is no path from \"a\" to \"b\""),
     ("links/2/between", ["c", "b"], "traffic[0].receiver: there is no path from \"a\" to \"b\""),
     ("monitor/queues/links", ["bottlneck.forward"], "monitor.queues.links[0]: \"bottlneck.forward\" is not a link; hint: did you mean \"bottleneck.forward\""),
+    ("monitor/flows", ["dta"], "monitor.flows.groups[0]: \"dta\" is not a group; hint: did you mean \"data\"?"),
+    ("monitor/flows", ["data", "dns"], "monitor.flows.groups[1]: \"dns\" has no TCP or QUIC connections; hint: such as \"data\""),
+    ("monitor/flows", {"groups": ["d*", "x*"]}, "monitor.flows.groups[1]: \"x*\" is not a group; hint: "),
+    ("monitor/flows", "data", "monitor.flows: is not an array; hint: put it in brackets: [\"data\"]"),
+    ("monitor/flows", [], "monitor.flows: has fewer than 1 entries"),
+    ("monitor/flows", {"rate": 2}, "monitor.flows.groups: is missing"),
+    ("monitor/flows", {"groups": ["data"], "rate": 0}, "monitor.flows.rate: must be at least 1e-06"),
+    ("monitor/flows", {"groups": ["d*"], "rate": 5}, None),
     ("monitor/capture", ["nothing*"], "monitor.capture[0]: \"nothing*\" is not a link"),
     ("end", "dns", None),
     # Counts that no machine holds, refused before anything is built.
@@ -268,6 +276,12 @@ def test_totals_are_bounded() -> None:
     values = with_change("duration", "240 h")
     values["monitor"]["queues"]["rate"] = 10_000
     with pytest.raises(ScenarioError, match=r"monitor\.queues\.rate: brings the samples to"):
+        Scenario.from_dict(values)
+    values = with_change("traffic/0/connections", 60_000)
+    values["monitor"]["flows"] = {"groups": ["data"], "rate": 100}
+    with pytest.raises(
+        ScenarioError, match=r"monitor\.flows\.rate: brings the samples to 60000000"
+    ):
         Scenario.from_dict(values)
     values = with_change("traffic/0/connections", 60_000)
     values["traffic"].append({**values["traffic"][0], "name": "more"})

@@ -273,11 +273,30 @@ def test_the_whole_plan() -> None:
         "queue_monitors": [{"link": 0, "interval": 100 * ms}, {"link": 1, "interval": 100 * ms}],
         "link_monitors": [{"link": 0, "interval": 400 * ms}, {"link": 2, "interval": 400 * ms}],
         "flow_samples": [],
+        "flow_monitor": None,
         "goodput_interval": 100 * ms,
         "captures": [{"name": "lan.backward", "link": 3, "back": None, "snaplen": None}],
         "neighbours": [],
         "collapse": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("transport", "flows", "groups", "rate"),
+    [
+        ("udp", '["web"]', ["web"], 10),
+        ("udp", '{ groups = ["*"], rate = 4.0 }', ["web"], 4),
+        ("tcp", '["stubs", "w*", "stubs"]', ["web", "stubs"], 10),
+        ("quic", '["*"]', ["web", "stubs"], 10),
+    ],
+)
+def test_sampled_groups_are_those_with_connections(
+    transport: str, flows: str, groups: list[str], rate: int
+) -> None:
+    """A list stands for a table, and the groups come in the scenario's order."""
+    changed = {"dns.stubs.transport": transport, "monitor.flows": flows}
+    plan = lower(Scenario.parse(TEXT, set=changed), seed=1, event_limit=1, profile=profile)
+    assert plan["flow_monitor"] == {"groups": groups, "interval": 10**12 // rate}
 
 
 def test_random_starts_come_from_seed_and_name() -> None:

@@ -175,6 +175,7 @@ impl Case {
             delay_monitors: Vec::new(),
             goodput_interval: None,
             flow_samples: Vec::new(),
+            flow_monitor: None,
             captures: Vec::new(),
             changes: Vec::new(),
             neighbours: Vec::new(),

@@ -30,6 +30,7 @@ mod draw;
 mod environment;
 pub mod flood;
 pub mod flow_samples;
+pub mod flow_states;
 pub mod goodput;
 mod host;
 pub mod incast;

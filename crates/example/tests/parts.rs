@@ -48,6 +48,7 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
+        flow_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

@@ -3,10 +3,14 @@
 use std::ops::Range;
 
 use narrows_apps::flow_samples::{Sample, Sampled};
+use narrows_apps::flow_states::{Observed, Seen};
 use narrows_apps::goodput::Delivered;
 use narrows_apps::{Association, Datagram, Socket};
+use narrows_client::TcpInfo;
+use narrows_transport::FlowSample;
+use narrows_transport::flow_sample::{AVOIDANCE, CWR, LOSS, RECOVERY, SLOW_START};
 use narrows_transport::tcp::Counters;
-use narrows_units::{Span, Time};
+use narrows_units::{Rate, Span, Time};
 
 use crate::connection::Connection;
 use crate::datagrams::Link;
@@ -198,9 +202,68 @@ impl Sampled for Flows {
     }
 }
 
+/// TCP alone: QUIC's library does not tell the state of a connection.
+impl Observed for Flows {
+    fn observe(&self, wanted: &[bool], mut report: impl FnMut(Seen<'_>)) {
+        let listed = self.listed.iter().map(|listed| (listed.flow, &*listed.name));
+        let others = (0..self.flows.len() as u32).map(|number| (number, ""));
+        for (number, name) in listed.chain(others) {
+            let flow = self.get(number);
+            let application = flow.owners[0];
+            let What::Tcp(connection) = &flow.what else { continue };
+            let sender = usize::from(connection.has_messages);
+            if !wanted[application as usize]
+                || connection.listed == name.is_empty()
+                || connection.established_at.is_none()
+            {
+                continue;
+            }
+            if connection.sides[sender].end.is_some()
+                && let Some(sample) = sample(&connection.info(sender))
+            {
+                report(Seen {
+                    application,
+                    identity: (number, flow.generation),
+                    name,
+                    sender: sample,
+                    received: connection.sides[1 - sender].received,
+                });
+            }
+        }
+    }
+}
+
+/// Returns what the kernel knows of a sender's window and path; `None`: it has no socket.
+fn sample(info: &TcpInfo) -> Option<FlowSample> {
+    let segment = info.segment?;
+    let (cwnd, ssthresh) = (info.cwnd?, info.ssthresh?);
+    let bytes = |segments: u32| u64::from(segments) * u64::from(segment);
+    let span = |rtt: std::time::Duration| Span::from_ns(rtt.as_nanos() as u64);
+    Some(FlowSample {
+        cwnd: bytes(cwnd),
+        ssthresh: (ssthresh < UNBOUNDED).then(|| bytes(ssthresh)),
+        segment,
+        srtt: info.rtt.map(span),
+        min_rtt: info.min_rtt.map(span),
+        pacing_rate: info.pacing_rate.and_then(|rate| Rate::from_bps(rate.saturating_mul(8))),
+        in_flight: bytes(info.in_flight?),
+        retransmissions: info.again.unwrap_or(0).into(),
+        state: match info.control_state? {
+            2 => CWR,
+            3 => RECOVERY,
+            4 => LOSS,
+            _ if cwnd < ssthresh => SLOW_START,
+            _ => AVOIDANCE,
+        },
+    })
+}
+
+/// `TCP_INFINITE_SSTHRESH`.
+const UNBOUNDED: u32 = 0x7fff_ffff;
+
 /// Returns TCP's counters. Of those that a plan's tables have, the kernel tells some; the others are
 /// zero.
-pub(crate) fn counters(info: &narrows_client::TcpInfo) -> Counters {
+pub(crate) fn counters(info: &TcpInfo) -> Counters {
     Counters {
         segments_sent: info.segments_out.unwrap_or(0).into(),
         segments_retransmitted: info.again.unwrap_or(0).into(),

@@ -5,6 +5,7 @@ use std::fmt;
 use std::os::fd::AsFd;
 
 use narrows_apps::flow_samples::FlowSamples;
+use narrows_apps::flow_states::FlowStates;
 use narrows_apps::goodput::Goodput;
 use narrows_apps::table::Table;
 use narrows_apps::{self as application, Application, Environment, Settings};
@@ -36,6 +37,7 @@ pub struct Live {
     world: World,
     goodput: Goodput,
     samples: FlowSamples,
+    states: FlowStates,
     timer: TimerFd,
     now: Time,
 }
@@ -119,8 +121,11 @@ impl Live {
         let groups = plan.applications.iter().map(|one| (&*one.name, &one.kind));
         let goodput = Goodput::new(plan.goodput_interval, groups);
         let samples = FlowSamples::new(plan.flow_samples.clone());
+        let groups = plan.applications.iter().map(|one| &*one.name);
+        let states = FlowStates::new(plan.flow_monitor.as_ref(), groups);
         let now = Time::ZERO;
-        let mut live = Self { plan, applications, names, world, goodput, samples, timer, now };
+        let mut live =
+            Self { plan, applications, names, world, goodput, samples, states, timer, now };
         for number in 0..live.applications.len() {
             live.tell(number as u32, |application, host| application.start(host));
         }
@@ -216,7 +221,7 @@ impl Live {
     }
 
     /// Returns the tables as they are now: `flows`, `bursts`, `queries`, `attempts`, `goodput`,
-    /// `flow_samples`, and those of the applications. Rows count from zero in each part of a plan.
+    /// `flow_samples`, `flow_states`, and those of the applications. Rows count from zero in each part of a plan.
     pub fn tables(&self) -> Vec<Table> {
         let mut records = self.world.records.clone();
         for application in self.applications.iter().flatten() {
@@ -228,6 +233,7 @@ impl Live {
         all.extend(records.tables(&self.names, &environment));
         all.push(self.goodput.table(self.now, &self.world.flows));
         all.push(self.samples.table(self.now, &self.world.flows));
+        all.push(self.states.table());
         let own = self.applications.iter().flatten().flat_map(|one| one.tables(&environment));
         for table in own {
             match all.iter_mut().find(|other| other.name == table.name) {
@@ -247,6 +253,7 @@ impl Live {
     fn sample(&mut self, at: Time) {
         self.goodput.catch_up(at, &self.world.flows);
         self.samples.catch_up(at, &self.world.flows);
+        self.states.catch_up(at, &self.world.flows);
     }
 
     /// Calls the timers that are due at `now`, each at its own time.
@@ -297,7 +304,7 @@ impl Live {
     /// Sets the alarm for the next timer or sample, or for the end of the run.
     fn arm(&self, clock: Clock) {
         let next = self.world.wakes.peek().map_or(Time::MAX, |Reverse((at, ..))| *at);
-        let samples = [self.goodput.due(), self.samples.due()];
+        let samples = [self.goodput.due(), self.samples.due(), self.states.due()];
         let samples = samples.into_iter().filter_map(MaybeTime::get);
         let at = samples.fold(next.min(self.plan.end), Time::min);
         self.set_timer(clock, at);

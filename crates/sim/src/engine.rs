@@ -1,6 +1,7 @@
 //! The engine: takes the next event and hands it to its recipient.
 
 use narrows_apps::flow_samples::FlowSamples;
+use narrows_apps::flow_states::FlowStates;
 use narrows_apps::goodput::Goodput;
 use narrows_apps::record::{MOST_QUERIES, Records};
 use narrows_apps::table::Table;
@@ -45,6 +46,7 @@ pub struct Simulation {
     monitors: Monitors,
     goodput: Goodput,
     flow_samples: FlowSamples,
+    flow_states: FlowStates,
     /// The run's end, or the time before it at which TCP is sampled or a packet is lost next.
     halt: Time,
     /// Events for applications, not yet delivered.
@@ -109,6 +111,8 @@ impl Simulation {
         let groups = plan.applications.iter().map(|one| (&*one.name, &one.kind));
         let goodput = Goodput::new(plan.goodput_interval, groups);
         let flow_samples = FlowSamples::new(plan.flow_samples.clone());
+        let groups = plan.applications.iter().map(|one| &*one.name);
+        let flow_states = FlowStates::new(plan.flow_monitor.as_ref(), groups);
         let neighbours = std::mem::take(&mut plan.neighbours);
         plan.paths = Vec::new();
         let queries = plan.queries();
@@ -130,6 +134,7 @@ impl Simulation {
             monitors: Monitors::default(),
             goodput,
             flow_samples,
+            flow_states,
             halt: Time::ZERO,
             socket_events: Vec::new(),
             queries,
@@ -283,8 +288,11 @@ impl Simulation {
         let end = self.plan.end;
         self.goodput.catch_up(at.min(end), &self.flows);
         self.flow_samples.catch_up(at.min(end), &self.flows);
-        self.note_losses(at.min(end + Span::from_ps(1)));
-        let due = self.goodput.due().min(self.flow_samples.due()).min(self.network.losses.due());
+        let beyond = at.min(end + Span::from_ps(1));
+        self.flow_states.catch_up(beyond, &self.flows);
+        self.note_losses(beyond);
+        let samples = self.goodput.due().min(self.flow_samples.due()).min(self.flow_states.due());
+        let due = samples.min(self.network.losses.due());
         self.halt = due.by(end).unwrap_or(end);
         if at > end {
             self.now = end;
@@ -347,7 +355,7 @@ impl Simulation {
 /// Results.
 impl Simulation {
     /// Returns the tables as they are now: `flows`, `bursts`, `queries`, `attempts`, `queues`,
-    /// `links`, `goodput`, `flow_samples`, and those of the applications.
+    /// `links`, `goodput`, `flow_samples`, `flow_states`, and those of the applications.
     pub fn tables(&self) -> Vec<Table> {
         let mut records = self.records.clone();
         for application in &self.applications {
@@ -362,6 +370,7 @@ impl Simulation {
             tables::links(&self.monitors, plan),
             self.goodput.table(self.now, &self.flows),
             self.flow_samples.table(self.now, &self.flows),
+            self.flow_states.table(),
         ]);
         if !plan.delay_monitors.is_empty() {
             all.push(tables::queue_delays(&self.network, plan));

@@ -11,6 +11,7 @@ mod datagrams;
 mod dialogue;
 mod listed;
 mod listener;
+mod observed;
 mod opening;
 mod path_mtu;
 mod quic;

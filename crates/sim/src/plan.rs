@@ -18,6 +18,7 @@ pub use self::network::{
     LinkState, Middlebox, Monitor, NeighbourPair, Queue, Ring,
 };
 pub use narrows_apps::connection::{Connection, Opener};
+pub use narrows_apps::flow_states::FlowMonitor;
 pub use narrows_apps::streams::Stream;
 pub use narrows_apps::{
     Draw, Kind, Path, bulk, dns, flood, incast, on_off, page, ping, responder, secure, trace,
@@ -66,6 +67,9 @@ pub struct Plan {
     /// times after it.
     #[cfg_attr(feature = "serde", serde(default))]
     pub flow_samples: Vec<Time>,
+    /// Connections whose windows, round trips and states are sampled; `None`: there are no samples.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub flow_monitor: Option<FlowMonitor>,
     /// Whose packets are kept for capture files.
     pub captures: Vec<Capture>,
     /// Changes of links during the run, in any order.

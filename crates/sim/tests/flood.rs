@@ -87,6 +87,7 @@ fn plan(flood: Flood, backlog: u32, limits: HalfOpenLimits, seconds: u64) -> Pla
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
+        flow_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

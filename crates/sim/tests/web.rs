@@ -49,6 +49,7 @@ fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
+        flow_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

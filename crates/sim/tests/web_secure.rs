@@ -83,6 +83,7 @@ fn plan(mbit: u64, queue: Queue) -> Plan {
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
+        flow_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

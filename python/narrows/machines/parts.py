@@ -241,6 +241,10 @@ class Parts:
                 "measure: machines do not sample their connections at the window's ends; "
                 "hint: leave it out"
             )
+        if self.scenario.monitor.flows is not None:
+            raise MachineError(
+                "monitor.flows: machines do not sample their connections; hint: leave it out"
+            )
 
     def _check_servers(self) -> None:
         """Refuses two servers on a machine.
@@ -282,6 +286,7 @@ def _design(scenario: Scenario, plan: Mapping[str, Any]) -> Design:
         "link_monitors": [],
         "goodput_interval": None,
         "flow_samples": [],
+        "flow_monitor": None,
     }
     profile = json.loads(_core.tcp_profile("linux-6"))
     told = {**plan, **nothing, "links": links}

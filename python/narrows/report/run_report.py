@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from narrows.records import USUAL_PLOT_FILES, PlotFile
+from narrows.records.numbers import Floats
 from narrows.report import plots
 from narrows.report.again import again
 from narrows.report.extras import extra_plots, headlines
@@ -110,6 +112,7 @@ def run_plots(run: Run) -> list[Shown]:
     series = plots.goodput_groups(run)
     if series:
         shown.append(_goodput(run, series))
+    shown += _flow_plots(run)
     return shown + extra_plots({run.name: run})
 
 
@@ -248,6 +251,35 @@ def _goodput(run: Run, series: Sequence[tuple[str, str]]) -> Shown:
         "round trips. After a loss, what came meanwhile waits for the missing segment and then "
         "arrives at once, so a short peak may be a little above what the link carries.",
     )
+
+
+def _flow_plots(run: Run) -> list[Shown]:
+    """The plots of sampled connections, if there are any."""
+    lines = plots.flow_lines(run)
+    faint = any(line.behind for line in lines)
+    note = " Thick lines are means over a group's open connections, thin ones the connections."
+    shown = []
+    for quantity in plots.QUANTITIES:
+        means = [(_mean(plots.curve(line.rows, quantity)[1]), line.label) for line in lines]
+        known = [(mean, label) for mean, label in means if mean is not None]
+        if not known:
+            continue
+        most, label = max(known)
+        said = f"{label} has {'most, ' if len(known) > 1 else ''}{value_text(most)}"
+        shown.append(
+            Shown(
+                quantity.name,
+                plots.flow_states(run, quantity),
+                f"Lines over time: {quantity.words}; {said} {quantity.unit} on average.",
+                quantity.caption + (note if faint else ""),
+            )
+        )
+    return shown
+
+
+def _mean(values: Floats) -> float | None:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else None
 
 
 def _queue_plots(run: Run, link: str) -> list[Shown]:

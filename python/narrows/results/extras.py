@@ -13,11 +13,12 @@ import polars as pl
 
 from narrows.records import Record, Table, declared_table
 from narrows.results.flow_samples import FLOW_SAMPLES
+from narrows.results.flow_states import FLOW_STATES
 from narrows.results.goodput import GOODPUT
 
 QUEUE_DELAYS = declared_table("queue_delays")
 
-SAMPLES = {table.name: table for table in (GOODPUT, FLOW_SAMPLES, QUEUE_DELAYS)}
+SAMPLES = {table.name: table for table in (GOODPUT, FLOW_SAMPLES, FLOW_STATES, QUEUE_DELAYS)}
 """Tables that only some runs have, and that have no section of their own in summaries."""
 
 

@@ -18,7 +18,7 @@ from narrows.scenario.example_files import Example, copy_example, example, examp
 from narrows.scenario.links import Direction, DirectionKeys, Framing, Jitter, Link, Middlebox, Ring
 from narrows.scenario.measure import Measure
 from narrows.scenario.model import Scenario
-from narrows.scenario.monitor import Capture, Monitor, Sampler
+from narrows.scenario.monitor import Capture, FlowSampler, Monitor, Sampler
 from narrows.scenario.queues import DISCIPLINES, Discipline, Queue
 from narrows.scenario.queues import kinds as _queues
 from narrows.scenario.queues.kinds import *  # noqa: F403
@@ -46,6 +46,7 @@ __all__ = [
     "Dns",
     "Example",
     "Exchange",
+    "FlowSampler",
     "Framing",
     "Group",
     "Jitter",

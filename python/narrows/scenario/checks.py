@@ -83,11 +83,11 @@ def select_links(scenario: Tables, patterns: Sequence[str]) -> list[int]:
     return sorted({link for pattern in patterns for link in links_of(pattern, names)})
 
 
-def too_many(patterns: Sequence[str], links: int, key: str) -> Faults:
+def too_many(patterns: Sequence[str], number: int, key: str, what: str = "links") -> Faults:
     """What is wrong if matching the patterns would take too long."""
     wild = sum("*" in pattern for pattern in patterns)
-    if wild * links > MOST_ROUTE_ENTRIES:
-        yield refuse("has too many patterns for so many links", "name fewer", key)
+    if wild * number > MOST_ROUTE_ENTRIES:
+        yield refuse(f"has too many patterns for so many {what}", "name fewer", key)
 
 
 def no_link(pattern: str, names: dict[str, int], key: str) -> Fault:

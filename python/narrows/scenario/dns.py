@@ -319,6 +319,11 @@ class Dns(
         return isinstance(transport, ENCRYPTED) and bool(transport.tls.pads(self._known_tls))
 
     @property
+    def has_connections(self) -> bool:
+        """Whether a query may go over a connection."""
+        return self.uses_tcp
+
+    @property
     def uses_tcp(self) -> bool:
         """Whether a query may go over TCP."""
         if self._udp is None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from narrows import _core
 from narrows.errors import ScenarioError
-from narrows.scenario import captures, checks, copies, listings, lowering, reading
+from narrows.scenario import captures, checks, copies, listings, lowering, reading, sampled_flows
 from narrows.scenario.faults import as_written, scenario_error
 from narrows.scenario.overrides import set_all
 from narrows.scenario.rules import Faults, rule
@@ -54,6 +54,10 @@ class Scenario(Tables):
     @rule
     def _captures_are_possible(self) -> Faults:
         return captures.faults(self)
+
+    @rule
+    def _flows_are_known(self) -> Faults:
+        return sampled_flows.faults(self)
 
     @classmethod
     def load(cls, path: str | Path, set: Mapping[str, Any] | None = None) -> Self:

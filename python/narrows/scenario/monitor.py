@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from narrows.scenario.amounts import DataSize
 from narrows.scenario.base import Table
 from narrows.scenario.declared import Declared
-from narrows.scenario.quantities import LinkPattern, Name
+from narrows.scenario.quantities import GroupPattern, LinkPattern, Name, refuse
 
 Links = Annotated[tuple[LinkPattern, ...], Field(max_length=10_000, fail_fast=True)]
 
@@ -32,6 +32,31 @@ class GoodputSampler(Table):
 
     rate: SampleRate = 10.0
     """Samples a second, in Hz; 0.000001 to 10000. The end of the run is sampled too."""
+
+
+Groups = Annotated[tuple[GroupPattern, ...], Field(min_length=1, max_length=10_000, fail_fast=True)]
+
+
+class FlowSampler(Table):
+    """Samples the windows, round trips, rates and states of connections, for `flow_states`."""
+
+    groups: Groups
+    """Whose TCP and QUIC connections: names of groups of traffic and of resolver workers, with `*`
+    for any part of a name, such as `["*"]`."""
+    rate: SampleRate = 10.0
+    """Samples a second, in Hz; 0.000001 to 10000."""
+
+
+def _read_flows(value: Any) -> Any:
+    """Makes a table of groups that are given alone."""
+    if isinstance(value, str):
+        raise refuse("is not an array", f'put it in brackets: ["{value[:64]}"]')
+    return {"groups": value} if isinstance(value, list | tuple) else value
+
+
+Flows = Annotated[
+    FlowSampler, BeforeValidator(_read_flows, json_schema_input_type=Groups | FlowSampler)
+]
 
 
 class Capture(Table):
@@ -61,6 +86,10 @@ class Monitor(Table):
     goodput: GoodputSampler = GoodputSampler()
     """Samples what each group of TCP connections has delivered to its receivers; see the table
     `goodput` of run folders."""
+    flows: Flows | None = None
+    """Samples the window, round trip, rates and state of each connection of some groups; see the
+    table `flow_states` of run folders. Give the groups alone, such as `flows = ["web"]`, or a
+    table."""
     capture: Annotated[
         tuple[LinkPattern | Capture, ...], Field(max_length=10_000, fail_fast=True)
     ] = ()

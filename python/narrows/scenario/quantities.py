@@ -209,6 +209,9 @@ Name = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 LinkPattern = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_.*-]{1,80}$")]
 """Names of directed links: `NAME` is both directions, `*` stands for any part."""
 
+GroupPattern = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z0-9_*-]{1,64}$")]
+"""Names of groups of traffic and of resolver workers; `*` stands for any part."""
+
 Path = Annotated[tuple[Name, ...], Field(min_length=1, max_length=65, fail_fast=True)]
 """Nodes in the order in which packets pass them."""
 

@@ -5,6 +5,7 @@ use narrows_units::Time;
 use super::{Fate, Records};
 use crate::Environment;
 use crate::flow_samples::FlowSamplesRow;
+use crate::flow_states::FlowStatesRow;
 use crate::goodput::GoodputRow;
 use crate::table::{Head, Table, rows};
 
@@ -107,12 +108,13 @@ rows! {
 
 impl Records {
     /// The declarations of the tables that applications share, and of the samples.
-    pub const HEADS: [Head; 5] = [
+    pub const HEADS: [Head; 6] = [
         BurstsRow::HEAD,
         QueriesRow::HEAD,
         AttemptsRow::HEAD,
         GoodputRow::HEAD,
         FlowSamplesRow::HEAD,
+        FlowStatesRow::HEAD,
     ];
 
     /// Returns the tables `bursts`, `queries` and `attempts`. `names` are those of the plan's

@@ -97,6 +97,7 @@ pub(crate) fn plan() -> Plan {
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
+        flow_monitor: None,
         captures: vec![Capture::of(DOWN, "down"), Capture::of(UP, "up")],
         changes: Vec::new(),
         neighbours: Vec::new(),

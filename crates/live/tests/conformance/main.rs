@@ -30,7 +30,9 @@ use narrows_sim::plan::trace::Trace;
 use narrows_sim::plan::transfer::{Secondary, Transfer};
 use narrows_sim::plan::udp::Spacing;
 use narrows_sim::plan::voip::{Codec, Playout, Voip};
-use narrows_sim::plan::{Application, Connection, Draw, Kind, Opener, Plan, Stream, bulk, udp};
+use narrows_sim::plan::{
+    Application, Connection, Draw, FlowMonitor, Kind, Opener, Plan, Stream, bulk, udp,
+};
 use narrows_sim::table::{Column, Table};
 use narrows_units::{Bytes, Rate, Span, Time};
 
@@ -155,7 +157,7 @@ const PACKETS: [&str; 4] = [
 const NETWORKS: [&str; 2] = ["queues", "links"];
 
 /// Tables of samples.
-const SAMPLES: [&str; 2] = ["goodput", "flow_samples"];
+const SAMPLES: [&str; 3] = ["goodput", "flow_samples", "flow_states"];
 
 fn text(column: &Column) -> Vec<String> {
     fn all<T: ToString>(values: &[T]) -> Vec<String> {
@@ -218,6 +220,7 @@ fn plan_with(kinds: Vec<Kind>, end: Span) -> Plan {
         end_when_done: false,
         goodput_interval: Some(Span::from_ms(100)),
         flow_samples: vec![Time::ZERO + Span::from_ms(150), end],
+        flow_monitor: None,
         ..plan_of(dialogue())
     }
 }
@@ -453,13 +456,42 @@ fn endless_data() {
     let samples = ["goodput.bytes_received", "flow_samples.bytes_received"];
     // How much it is depends on the machine.
     compare(plan.clone(), 15, &[&amounts[..], &samples].concat());
-    let Some(tables) = play(plan, 16) else { return };
+    let monitor = FlowMonitor { groups: vec!["group".into()], interval: Span::from_ms(20) };
+    let Some(tables) = play(Plan { flow_monitor: Some(monitor), ..plan }, 16) else { return };
+    what_a_kernel_knows_of_windows(&tables);
     for name in amounts.iter().filter_map(|amount| amount.strip_prefix("flows.")) {
         let (_, column) =
             tables[0].columns.iter().find(|(column, _)| *column == name).expect("it exists");
         let Column::U64(bytes) = column else { panic!("{name} is a number") };
         assert!(bytes.iter().all(|&bytes| bytes > 1_000_000), "{name}: {bytes:?}");
     }
+}
+
+/// Both connections are sampled between their handshakes and their closes. The first window has ten
+/// segments (RFC 6928), and nothing loses any.
+fn what_a_kernel_knows_of_windows(tables: &[Table]) {
+    let states = tables.iter().find(|table| table.name == "flow_states").expect("it exists");
+    let column = |name: &str| {
+        let found = states.columns.iter().find(|(column, _)| *column == name);
+        &found.expect("the column exists").1
+    };
+    let counts = |name| match column(name) {
+        Column::U64(counts) => counts.clone(),
+        Column::U32(counts) => counts.iter().map(|&count| u64::from(count)).collect(),
+        _ => panic!("{name} has counts"),
+    };
+    let numbers = |name| match column(name) {
+        Column::F64(numbers) => numbers.clone(),
+        _ => panic!("{name} has numbers"),
+    };
+    let (windows, segments) = (counts("cwnd_bytes"), counts("segment_bytes"));
+    assert!(windows.len() > 10, "{windows:?}");
+    assert!(windows.iter().zip(&segments).all(|(window, segment)| *window >= 10 * segment));
+    assert_eq!(*counts("connection").iter().max().expect("there are rows"), 1);
+    assert!(numbers("srtt_ms").iter().all(|&ms| ms > 0.0 && ms < 300.0));
+    assert!(numbers("pacing_bit_per_s").iter().all(|&rate| rate > 1e6));
+    // 20 ms at a Megabit per second and more.
+    assert!(numbers("goodput_bit_per_s").iter().any(|&rate| rate > 1e6));
 }
 
 #[test]

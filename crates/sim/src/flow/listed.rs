@@ -22,6 +22,8 @@ pub(crate) struct Listed {
 /// A row of the table `flows`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
+    /// The connection's number among all flows.
+    pub(crate) flow: u32,
     pub(crate) name: &'a str,
     /// The application that owns the connection.
     pub(crate) application: u32,
@@ -49,6 +51,7 @@ impl Flows {
             name_start = listed.name_end as usize;
             let owners = &self.owners[listed.flow as usize];
             Row {
+                flow: listed.flow,
                 name,
                 application: owners.applications[0],
                 there: owners.there,

@@ -283,6 +283,7 @@ mod tests {
             delay_monitors: Vec::new(),
             goodput_interval: None,
             flow_samples: Vec::new(),
+            flow_monitor: None,
             captures: Vec::new(),
             changes: Vec::new(),
             neighbours: Vec::new(),

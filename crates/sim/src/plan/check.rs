@@ -101,6 +101,17 @@ impl Plan {
         found.unless(self.goodput_interval != Some(Span::ZERO), || {
             "goodput_interval: must be above zero".into()
         });
+        if let Some(monitor) = &self.flow_monitor {
+            found.unless(monitor.interval > Span::ZERO, || {
+                "flow_monitor.interval: must be above zero".into()
+            });
+            for (index, group) in monitor.groups.iter().enumerate() {
+                let is_known = self.applications.iter().any(|each| each.name == *group);
+                found.unless(is_known, || {
+                    format!("flow_monitor.groups[{index}]: no application has this name")
+                });
+            }
+        }
     }
 
     fn check_changes(&self, found: &mut Found) {

@@ -21,7 +21,7 @@ use crate::packet::{Label, Packet};
 pub(crate) struct Connection {
     label: Label,
     tls: Tls,
-    ends: [Endpoint; 2],
+    pub(crate) ends: [Endpoint; 2],
     pub(crate) sides: [Side; 2],
     /// When the pending timer event of each end is due.
     armed: [MaybeTime; 2],

@@ -53,6 +53,11 @@ class Asking(Group):
         """Whether its connections negotiate ECN."""
         return self.tcp.wants_ecn
 
+    @property
+    def has_connections(self) -> bool:
+        """Whether it may open connections: it does."""
+        return True
+
     def tcp_settings(self, planner: Planner) -> int:
         """The index of its TCP settings in the plan."""
         tcp = self.tcp if self.tcp.nagle is not None else self._without_nagle

@@ -96,6 +96,11 @@ class Group(Table):
         """Whether some of its packets can be marked."""
         return False
 
+    @property
+    def has_connections(self) -> bool:
+        """Whether it may open TCP or QUIC connections."""
+        return False
+
     def recorded(self, _duration: int) -> Iterator[Amount]:
         """Rows that it may record in a run of this duration, if there may be too many."""
         return iter(())

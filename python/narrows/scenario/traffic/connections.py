@@ -56,6 +56,11 @@ class Connections(Flows):
         """Connections for each pair."""
         return self.connections
 
+    @property
+    def has_connections(self) -> bool:
+        """Whether it may open connections: it does."""
+        return True
+
     def amounts(self) -> Iterator[Amount]:
         """Its connections."""
         yield Amount(self.total, CONNECTIONS, "connections")

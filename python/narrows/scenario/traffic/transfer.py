@@ -249,6 +249,11 @@ class Transfer(
         """The server, which has to be a DNS server's node."""
         yield "server", self.server
 
+    @property
+    def has_connections(self) -> bool:
+        """Whether it may open connections: it does."""
+        return True
+
     def amounts(self) -> Iterator[Amount]:
         """Its secondaries, their transfers, and the messages of these."""
         transfers = len(self.secondaries) * len(self.at)

@@ -281,6 +281,7 @@ fn dropped_packets_give_back_their_sack_blocks() {
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
+        flow_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

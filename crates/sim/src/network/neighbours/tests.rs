@@ -49,6 +49,7 @@ fn plan(loss: f64) -> Plan {
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
+        flow_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: vec![NeighbourPair { there: 2, back: 3 }],

@@ -69,6 +69,7 @@ class Design:
         for number in range(len(plan["applications"])):
             self._hosts.add(number)
         self._refuse_encryption()
+        self._refuse_samples()
 
     @property
     def refusals(self) -> Sequence[Refusal]:
@@ -113,6 +114,24 @@ class Design:
         """The real servers that narrows-live asks, and the queries of their clients."""
         programs = self._hosts.programs
         return {"servers": programs.numbers, "queries": programs.queries}
+
+    def _refuse_samples(self) -> None:
+        """Refuses samples of connections whose sender is no socket of narrows-live."""
+        monitor = self._plan["flow_monitor"]
+        groups = set(monitor["groups"]) if monitor else set()
+        for application in self._plan["applications"]:
+            name, ((kind, told),) = application["name"], application["kind"].items()
+            if name not in groups:
+                continue
+            tls = told["tcp"] and told["tcp"]["tls"] if kind == "dns-client" else None
+            secure = told["secure"] if kind == "page" else tls
+            if secure and secure["quic"]:
+                why = f"the QUIC library does not tell the windows of {name}"
+            elif kind == "dns-client" and told["server"] in self._hosts.programs.numbers:
+                why = f"a real server does not tell the windows of {name}"
+            else:
+                continue
+            self._network.refuse("monitor.flows.groups", why, f"name groups other than {name}")
 
     def _refuse_encryption(self) -> None:
         asks = {

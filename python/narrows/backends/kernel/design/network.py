@@ -26,7 +26,7 @@ FEWER = "set it lower, in this group or in others"
 _PLAN_KEYS = {
     *("seed", "end", "end_when_done", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
     *("applications", "queue_monitors", "link_monitors", "goodput_interval", "captures"),
-    *("collapse", "flow_samples"),
+    *("collapse", "flow_samples", "flow_monitor"),
     # Known, but needs nothing: Linux resolves addresses on every link.
     "neighbours",
 }

@@ -1,0 +1,84 @@
+"""Plots of sampled connections: `monitor.flows`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import narrows
+from narrows.report import plots, style
+from narrows.report.run_report import run_plots
+
+TWO_GROUPS = """
+name = "two-groups"
+duration = "20 s"
+[[links]]
+name = "wan"
+between = ["a", "b"]
+rate = "10 Mbit/s"
+delay = "10 ms"
+[[traffic]]
+kind = "on-off"
+name = "web"
+sender = "a"
+receiver = "b"
+connections = 2
+burst = "125 kB"
+idle = "2 s"
+[[traffic]]
+kind = "bulk"
+name = "download"
+sender = "a"
+receiver = "b"
+start = "10 s"
+"""
+
+
+def flow_plots(text: str) -> dict[str, Any]:
+    run = narrows.run(narrows.Scenario.parse(text, set={"monitor.flows": '["*"]'}))
+    return {each.name: each for each in run_plots(run) if each.name.startswith("flow-")}
+
+
+def test_each_sampled_connection_has_a_line_of_its_own() -> None:
+    shown = flow_plots(TWO_GROUPS)
+    assert set(shown) == {"flow-windows", "flow-round-trips", "flow-goodput", "flow-pacing"}
+    for plot in shown.values():
+        (axes,) = plot.figure.axes
+        assert {line.get_label() for line in axes.get_lines()} >= {"web/0", "web/1", "download"}
+        assert "by connection" in axes.get_title(loc="left")
+        assert "has most" in plot.alt
+    run = narrows.run(narrows.Scenario.parse(TWO_GROUPS, set={"monitor.flows": '["download"]'}))
+    states = run.table("flow_states")
+    (shown_alone,) = (each for each in run_plots(run) if each.name == "flow-windows")
+    (line,) = (
+        line for line in shown_alone.figure.axes[0].get_lines() if line.get_label() == "download"
+    )
+    assert np.allclose(line.get_xdata(), states["t_s"])
+    assert np.allclose(line.get_ydata(), states["cwnd_bytes"] / 1000)
+
+
+def test_many_sampled_connections_are_drawn_behind_their_groups_mean() -> None:
+    changed = TWO_GROUPS.replace('name = "download"', 'name = "download"\nconnections = 8')
+    for plot in flow_plots(changed).values():
+        (axes,) = plot.figure.axes
+        labels = [line.get_label() for line in axes.get_lines()]
+        assert "download, mean of 8 connections" in labels
+        assert labels.count(style.SEED) >= 8
+        assert "by group" in axes.get_title(loc="left")
+        assert "Thick lines are means" in plot.caption
+
+
+def test_goodput_of_a_connection_is_averaged_over_round_trips() -> None:
+    run = narrows.run(narrows.Scenario.parse(TWO_GROUPS, set={"monitor.flows": '["download"]'}))
+    states = run.table("flow_states")
+    (goodput,) = (each for each in plots.QUANTITIES if each.averaged)
+    times, values = plots.curve(states, goodput)
+    apart = np.diff(times)
+    assert apart.min() * 1000 >= 4 * states["srtt_ms"].max() - 1e-6
+    # The first value is drawn twice, because steps reach back.
+    carried = np.sum(values[1:] * apart) * 1e6 / 8
+    received = states.filter(pl.col("t_s") <= times[-1] + 1e-9)["goodput_bit_per_s"].sum() / 80
+    assert carried == pytest.approx(received)
