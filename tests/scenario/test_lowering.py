@@ -274,6 +274,7 @@ def test_the_whole_plan() -> None:
         "link_monitors": [{"link": 0, "interval": 400 * ms}, {"link": 2, "interval": 400 * ms}],
         "flow_samples": [],
         "flow_monitor": None,
+        "delay_monitors": [],
         "goodput_interval": 100 * ms,
         "captures": [{"name": "lan.backward", "link": 3, "back": None, "snaplen": None}],
         "neighbours": [],
