@@ -71,7 +71,7 @@ CASES = [
     ("links/0/forward", {"rat": "1 Mbit/s"}, "links[0].forward.rat: is not a known key; hint: did you mean \"rate\""),
     ("traffic/0/burst", "1 kB", "traffic[0].burst: is not a known key"),
     ("traffic/0/tcp", {"msss": 1}, "traffic[0].tcp.msss: is not a known key; hint: did you mean \"mss\""),
-    ("monitor/queue", {}, "monitor.queue: is not a known key; hint: did you mean \"queues\""),
+    ("monitor/queue", {}, "monitor.queue: is not a known key; hint: did you mean \"queue_delays\" or \"queues\"?"),
     ("links/0/a b", 1, "links[0].\"a b\": is not a known key"),
     # Missing keys.
     ("name", ..., "name: is missing"),
