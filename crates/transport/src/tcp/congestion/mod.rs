@@ -187,6 +187,9 @@ impl Path<'_> {
 /// The most bytes that Linux sends at once: 64 KiB with the headers.
 const LARGEST_BURST: u64 = 65_215;
 
+/// The headers of IPv4 and of TCP with timestamps.
+const HEADERS: u16 = 52;
+
 /// The congestion control of one sender, with its state.
 #[derive(Clone, Debug)]
 pub(super) enum Control {
@@ -295,9 +298,10 @@ impl Control {
     }
 
     /// Returns how fast it sends after slow start if it paces, in percent of the window in a round
-    /// trip.
-    pub(super) fn pace_percent(&self) -> u64 {
-        if matches!(self, Self::Prague(_)) { 100 } else { 120 }
+    /// trip, and the bytes that it counts of a segment of `mss` bytes of payload. Prague's pace
+    /// counts headers as well, so it exceeds the window by 3.6 % and lets the window grow.
+    pub(super) fn pace(&self, mss: u16) -> (u64, u16) {
+        if matches!(self, Self::Prague(_)) { (100, mss + HEADERS) } else { (120, mss) }
     }
 
     /// `ca_ops->cong_avoid`: grows the window after `acked` segments. Call only if the window

@@ -242,8 +242,8 @@ impl Sender {
     fn follow_window(&mut self) {
         let Some(pace) = &mut self.pace else { return };
         if let Some(eighths) = self.rtt.smoothed_eighths_us() {
-            let percent = self.control.pace_percent();
-            pace.follow_window(self.window, (percent, self.mss), self.packets_out, eighths);
+            let pace_of_control = self.control.pace(self.mss);
+            pace.follow_window(self.window, pace_of_control, self.packets_out, eighths);
         }
     }
 
