@@ -1,7 +1,8 @@
 //! The receiver of Accurate ECN: it counts marked packets and bytes, and reports the counts.
 //!
 //! Source: RFC 9768, 3.2; where the RFC leaves a choice, Linux 7.3 with `tcp_ecn_option = 2`: the
-//! AccECN option is on every segment while it fits. Differences from Linux: the option begins with
+//! AccECN option is on every segment while it fits, and data are acknowledged at once when marks
+//! begin and when they end (the RFC asks only for the former). Differences from Linux: the option begins with
 //! the counter of ECT(0) unless ECT(1) has arrived, so that a shortened option leaves out a counter
 //! that does not change. `tcp_ecn_option_beacon` changes nothing, because the option is always
 //! there. The path never removes options, so nothing looks whether it does.
@@ -75,10 +76,10 @@ impl Accurate {
         }
         self.changed |= len > 0 && header.ecn != Ecn::NotEct;
         let marked = header.ecn == Ecn::Ce;
-        let begins = marked && !self.marked && len > 0;
+        let changes = marked != self.marked && len > 0;
         let most = if owes { MARKS_WITH_DATA } else { MARKS_WITHOUT_DATA };
         self.marked = marked;
-        begins || self.unreported >= most
+        changes || self.unreported >= most
     }
 
     /// Returns the AccECN option of a segment with these SACK blocks, of which it takes one away if
