@@ -14,6 +14,7 @@ The others have no jitter and a round trip of 40 ms:
 - `dctcp`: two DCTCP connections over 6 Mbit/s with a queue that marks what has waited for 5 ms;
   0.1 % of the segments get lost
 - `dctcp-receiver`: the same at the receivers, whose acknowledgements echo the marks
+- `accecn`, `accecn-receiver`: CUBIC with accurate ECN in place of DCTCP, on the guest of Linux 7
 
 A line is what arrives (`i`) or leaves (`o`):
 
@@ -24,6 +25,9 @@ and next to receivers, with the ECN field (0: none, 1: ECT(1), 2: ECT(0), 3: CE)
 
     i TIME_US FLAGS SEQ LENGTH TSVAL TSECR ECN
     o TIME_US FLAGS ACK WINDOW [START:END ...]
+
+With accurate ECN, FLAGS have an A for AE, and acknowledgements and SYNs end with `KIND:HEX` if they
+have the AccECN option (the bytes of its counts).
 
 Sequence numbers count from the SYN of the end that sends them. TSECR counts milliseconds of the
 file's clock, which is shifted so that the kernel's jiffies begin at multiples of 10 ms.
@@ -188,6 +192,7 @@ DCTCP = {
     "traffic.bulk.connections": "2",
     "duration": "7 s",
 }
+ACCURATE = {**DCTCP, "traffic.bulk.tcp.congestion": "cubic", "traffic.bulk.tcp.ecn": '"accurate"'}
 PACED_VARIANTS = {
     "bbr": {"traffic.bulk.tcp.congestion": "bbr"},
     "bbr-alone": {
@@ -199,6 +204,8 @@ PACED_VARIANTS = {
     "paced": {"traffic.bulk.tcp.pacing": "true"},
     "dctcp": DCTCP,
     "dctcp-receiver": DCTCP,
+    "accecn": ACCURATE,
+    "accecn-receiver": ACCURATE,
 }
 """Settings of each file without jitter."""
 
@@ -218,8 +225,10 @@ VARIANTS = {
 """Settings of each file, by its name, which the test knows too."""
 
 PACKET = re.compile(
-    r"([\d.]+) IP \(tos 0x(\w+).*?\)\n\s+(\S+) > (\S+): Flags \[(\S+)\],(.*)", re.MULTILINE
+    r"([\d.]+) IP \(tos 0x(\w+).*?\)\n\s+(\S+) > (\S+): Flags \[(\S+)\],(.*)((?:\n\t0x.*)*)"
 )
+
+ACCECN = re.compile(r"unknown-(172|174) 0x(\w+)")
 
 
 def main() -> None:
@@ -237,7 +246,8 @@ def main() -> None:
         place = "lan@receiver" if variant.endswith("-receiver") else "access@sender"
         with tempfile.TemporaryDirectory() as folder:
             told = Scenario.parse(scenario, file="replay", set=known[variant])
-            done = run(told, backend="kernel-virtual", out=Path(folder) / "run")
+            backend = "kernel-7" if variant.startswith("accecn") else "kernel-virtual"
+            done = run(told, backend=backend, out=Path(folder) / "run")
             captures = Path(folder) / "run" / "captures"
             connections = _connections(captures / f"{place}.pcapng", place.endswith("@sender"))
             timers = connections
@@ -270,10 +280,13 @@ def _connections(file: Path, is_opened: bool) -> list[list[Packet]]:
         file: The capture.
         is_opened: Whether this end is not the one that has opened the connections.
     """
-    command = ["tcpdump", "-r", str(file), "-n", "-tt", "-S", "-v", "tcp"]
+    command = ["tcpdump", "-r", str(file), "-n", "-tt", "-S", "-v", "-x", "tcp"]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     found: dict[tuple[str, str], list[Packet]] = {}
-    for stamp, tos, source, to, flags, rest in PACKET.findall(output):
+    for stamp, tos, source, to, flags, rest, dump in PACKET.findall(output):
+        # The first bit of the flags, which tcpdump does not show.
+        octets = bytes.fromhex("".join(re.findall(r"0x\w+:(.*)", dump)).replace(" ", ""))
+        flags += "A" * (octets[4 * (octets[0] & 15) + 12] & 1)
         at, ecn = round(float(stamp) * 1e6), int(tos, 16) & 3
         to = to.rstrip(":")
         if flags[0] == "S" and "." not in flags:
@@ -327,6 +340,8 @@ def _lines(connections: list[list[Packet]], shift: int, is_sender: bool) -> Iter
             if packet.way == "i":
                 parts += [stamp, echo]
             parts += ([] if is_sender else [packet.ecn]) if has_data else blocks
+            if "S" in packet.flags or not has_data:
+                parts += (f"{kind}:{octets}" for kind, octets in ACCECN.findall(rest))
             yield " ".join(str(part) for part in parts)
 
 
