@@ -183,7 +183,8 @@ class Network:
         for path, value in sysctls.items():
             if held.setdefault(path, value) != value:
                 name = path.rpartition("/")[2]
-                self.refuse(key, f"{name} is one setting for all of {self.nodes[node]}")
+                why = f"{name} is one setting for all of {self.nodes[node]}"
+                self.refuse(key, why, "give the groups nodes of their own")
 
     def need(self, node: int, path: str, key: str) -> None:
         """Notes a sysctl that the run cannot do without; `key` is the key that requests it."""
