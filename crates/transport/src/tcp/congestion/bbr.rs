@@ -21,9 +21,10 @@ mod policer;
 use self::aggregation::Aggregation;
 use self::filter::MaxFilter;
 use self::policer::Policer;
-use super::{Path, RateSample};
+use super::path::Path;
+use super::sample::RateSample;
 use crate::tcp::clock::{Context, elapsed_us};
-use crate::tcp::sender::State as Recovery;
+use crate::tcp::repair::State as Recovery;
 
 /// The phases (section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +41,7 @@ enum Mode {
 
 /// The state of a connection.
 #[derive(Clone, Debug)]
-pub(in crate::tcp) struct Bbr {
+pub(crate) struct Bbr {
     mode: Mode,
     /// BBR.BtlBwFilter, over ten rounds.
     bandwidth: MaxFilter,
@@ -85,7 +86,7 @@ pub(in crate::tcp) struct Bbr {
 
 impl Bbr {
     /// Creates the control of a connection with this initial sequence number.
-    pub(in crate::tcp) fn new(seed: u32) -> Self {
+    pub(crate) fn new(seed: u32) -> Self {
         Self {
             mode: Mode::Startup,
             bandwidth: MaxFilter::default(),
@@ -117,7 +118,7 @@ impl Bbr {
     }
 
     /// Begins: the connection is established (section 4.1.1, BBRInit).
-    pub(in crate::tcp) fn start(&mut self, cx: &Context, path: &mut Path) {
+    pub(crate) fn start(&mut self, cx: &Context, path: &mut Path) {
         self.next_round_delivered = path.delivered;
         self.min_rtt_us = path.shortest_us;
         self.established_us = Some(cx.us);
@@ -127,7 +128,7 @@ impl Bbr {
     }
 
     /// Returns the name of the phase.
-    pub(in crate::tcp) fn phase(&self) -> &'static str {
+    pub(crate) fn phase(&self) -> &'static str {
         match self.mode {
             Mode::Startup => "startup",
             Mode::Drain => "drain",
@@ -137,7 +138,7 @@ impl Bbr {
     }
 
     /// Handles an acknowledgement (section 4.1.2, BBRUpdateOnACK).
-    pub(in crate::tcp) fn on_ack(&mut self, cx: &Context, path: &mut Path, sample: &RateSample) {
+    pub(crate) fn on_ack(&mut self, cx: &Context, path: &mut Path, sample: &RateSample) {
         self.update_model(cx, path, sample);
         let bandwidth = self.bandwidth();
         self.set_rate(path, bandwidth, self.pacing_gain);
@@ -443,12 +444,12 @@ impl Bbr {
 /// What else may happen to a connection.
 impl Bbr {
     /// Handles a loss: the window follows the model, and the threshold says nothing.
-    pub(in crate::tcp) fn on_loss(&mut self, cwnd: u32) {
+    pub(crate) fn on_loss(&mut self, cwnd: u32) {
         self.save_window(cwnd);
     }
 
     /// Handles a retransmission timeout (section 4.2.3.4, BBROnEnterRTO).
-    pub(in crate::tcp) fn on_timeout(&mut self, path: &Path, delivered_us: u32) {
+    pub(crate) fn on_timeout(&mut self, path: &Path, delivered_us: u32) {
         self.prior_recovery = Recovery::Loss;
         self.full_bandwidth = 0;
         self.round_start = true;
@@ -456,14 +457,14 @@ impl Bbr {
     }
 
     /// Handles a reduction that was needless: startup and the policer's rate are judged anew.
-    pub(in crate::tcp) fn on_undo(&mut self, path: &Path, delivered_us: u32) {
+    pub(crate) fn on_undo(&mut self, path: &Path, delivered_us: u32) {
         self.full_bandwidth = 0;
         self.full_rounds = 0;
         self.policer.reset(path, delivered_us);
     }
 
     /// Handles the first segment after an idle time (section 4.3.1, BBRHandleRestartFromIdle).
-    pub(in crate::tcp) fn on_restart(&mut self, cx: &Context, path: &mut Path) {
+    pub(crate) fn on_restart(&mut self, cx: &Context, path: &mut Path) {
         if !path.is_app_limited() {
             return;
         }

@@ -2,8 +2,8 @@
 //!
 //! Differences: the cube root is exact (Linux's has an error of 0.2 % on average).
 
-use super::Window;
 use super::hystart::Hystart;
+use super::window::Window;
 use crate::tcp::Seq;
 use crate::tcp::clock::Context;
 

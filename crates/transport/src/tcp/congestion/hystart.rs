@@ -3,8 +3,8 @@
 //! Source: Linux 6.1 net/ipv4/tcp_cubic.c (`hystart_update`): acknowledgement train and delay. RFC
 //! 9406 describes the delay part with a gentler exit, which Linux does not have. Differences: none.
 
-use super::Window;
 use super::cubic::Progress;
+use super::window::Window;
 use crate::tcp::Seq;
 use crate::tcp::clock::Context;
 

@@ -8,184 +8,27 @@ mod cubic;
 mod dctcp;
 mod hystart;
 mod outside;
+mod path;
 mod prague;
 mod reno;
+mod sample;
+mod window;
 
 use alloc::boxed::Box;
 
 use narrows_units::Span;
 
 use super::clock::{Context, elapsed_us};
-use super::sender::{Pace, State};
-use super::{Config, Congestion, EcnResponse, Seq};
+use super::{Congestion, EcnResponse, Seq};
 pub(super) use bbr::Bbr;
 use cubic::Cubic;
 pub(super) use cubic::Progress;
 use dctcp::Dctcp;
 pub use outside::{CloneControl, CongestionControl, Custom};
-
-/// The congestion window.
-#[derive(Clone, Copy, Debug)]
-pub struct Window {
-    /// `snd_cwnd`, in segments.
-    pub cwnd: u32,
-    /// `snd_ssthresh`, in segments.
-    pub ssthresh: u32,
-    /// `snd_cwnd_cnt`: segments acknowledged towards the next increase.
-    pub count: u32,
-}
-
-/// "Unbounded" (`TCP_INFINITE_SSTHRESH`).
-pub(super) const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
-
-impl Window {
-    /// Returns the window of a new connection.
-    pub(super) fn new(config: &Config) -> Self {
-        let ssthresh = config.initial_ssthresh.unwrap_or(INFINITE_SSTHRESH);
-        Self { cwnd: config.initial_window, ssthresh, count: 0 }
-    }
-
-    /// Returns whether the window is below the threshold up to which it grows with every segment.
-    #[inline]
-    pub fn in_slow_start(&self) -> bool {
-        self.cwnd < self.ssthresh
-    }
-
-    /// `tcp_slow_start`: grows by one segment for each acknowledged one, up to ssthresh. Returns
-    /// the acknowledged segments that are left over.
-    #[inline]
-    pub fn slow_start(&mut self, acked: u32) -> u32 {
-        let cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh).max(self.cwnd);
-        let left = acked - (cwnd - self.cwnd);
-        self.cwnd = cwnd;
-        left
-    }
-
-    /// `tcp_cong_avoid_ai`: grows by one segment for every `per_increase` acknowledged ones.
-    #[inline]
-    pub fn additive_increase(&mut self, per_increase: u32, acked: u32) {
-        let per_increase = per_increase.max(1);
-        if self.count >= per_increase {
-            self.count = 0;
-            self.cwnd += 1;
-        }
-        self.count += acked;
-        if self.count >= per_increase {
-            let delta = self.count / per_increase;
-            self.count -= delta * per_increase;
-            self.cwnd += delta;
-        }
-    }
-}
-
-/// Why the window shrinks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// A segment was lost.
-    Loss,
-    /// The receiver reports that a router has marked a segment.
-    EcnEcho,
-}
-
-/// What an acknowledgement tells Prague.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Delivery {
-    /// The segments that it delivers, and those of them that were marked.
-    pub delivered: u32,
-    pub marked: u32,
-    pub snd_una: Seq,
-    pub snd_nxt: Seq,
-    /// The smoothed round trip in microseconds; 0 before the first one.
-    pub srtt_us: u32,
-    /// Whether the window limits the sender.
-    pub is_limited: bool,
-    /// Whether nothing is being repaired or reduced.
-    pub is_open: bool,
-}
-
-/// What an acknowledgement tells of the path (`struct rate_sample`).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct RateSample {
-    /// The segments that it acknowledges or SACKs.
-    pub acked: u32,
-    /// The segments that it shows to be lost.
-    pub lost: u32,
-    /// The segments in flight before it.
-    pub prior_in_flight: u32,
-    /// The round trip of the newest segment that it acknowledges, in microseconds.
-    pub rtt_us: Option<u32>,
-    /// When something was last delivered (`delivered_mstamp`).
-    pub delivered_us: u32,
-    /// How fast the path delivered; `None` if it does not say.
-    pub rate: Option<Rate>,
-}
-
-/// A delivery rate (draft-cheng-iccrg-delivery-rate-estimation-00, 3.1).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Rate {
-    /// The segments delivered in the interval.
-    pub delivered: u32,
-    pub interval_us: u32,
-    /// The connection's count of delivered segments when the newest of them was sent.
-    pub prior_delivered: u32,
-    /// Whether the application limited the sender then.
-    pub is_app_limited: bool,
-}
-
-/// What a control that models the path knows and sets.
-pub(super) struct Path<'a> {
-    pub window: &'a mut Window,
-    pub pace: &'a mut Pace,
-    /// The segments delivered and lost on the whole connection.
-    pub delivered: u32,
-    pub lost: u32,
-    pub in_flight: u32,
-    pub mss: u32,
-    pub srtt_us: Option<u32>,
-    pub shortest_us: Option<u32>,
-    pub recovery: State,
-    /// Whether the acknowledgement at hand was probably delayed.
-    pub ack_is_delayed: bool,
-}
-
-impl Path<'_> {
-    /// Returns the pacing rate in bytes a second.
-    fn rate(&self) -> Option<u64> {
-        self.pace.rate
-    }
-
-    fn set_rate(&mut self, rate: u64) {
-        self.pace.rate = Some(rate);
-    }
-
-    /// Returns whether the application limits the sender.
-    fn is_app_limited(&self) -> bool {
-        self.pace.rates.as_ref().is_some_and(super::sender::Rates::is_app_limited)
-    }
-
-    /// Lets the samples of what is in flight count as limited by the application.
-    fn limit_by_application(&mut self) {
-        if let Some(rates) = &mut self.pace.rates {
-            rates.limit_by_application(self.delivered, self.in_flight);
-        }
-    }
-
-    /// Returns the segments that leave in a millisecond, which is what segmentation offload takes
-    /// at once (`bbr_tso_segs_goal`).
-    fn burst_goal(&self) -> u32 {
-        let rate = self.pace.rate.unwrap_or(0);
-        let segments = ((rate >> 10).min(LARGEST_BURST) / u64::from(self.mss.max(1))) as u32;
-        segments.max(self.pace.least_burst()).min(127)
-    }
-
-    /// Returns how much later than now the next segment may leave, in microseconds.
-    fn ahead_us(&self, cx: &Context) -> u32 {
-        self.pace.ahead_us(cx)
-    }
-}
-
-/// The most bytes that Linux sends at once: 64 KiB with the headers.
-const LARGEST_BURST: u64 = 65_215;
+pub(super) use path::Path;
+pub(super) use sample::{Delivery, Rate, RateSample};
+pub(super) use window::INFINITE_SSTHRESH;
+pub use window::{Signal, Window};
 
 /// The headers of IPv4, and of TCP with timestamps and the AccECN option.
 const HEADERS: u16 = 64;

@@ -6,7 +6,7 @@ use core::fmt;
 
 use narrows_units::{Span, Time};
 
-use super::{Signal, Window};
+use super::window::{Signal, Window};
 use crate::tcp::Congestion;
 
 /// A congestion control from outside this crate: how the window grows, and how far it falls.

@@ -15,7 +15,8 @@
 //! trip of a reduction halves what that leaves; there is no fallback where a queue with one class
 //! marks ECT(1) as ECT(0), which is off in 2022, too; bursts are those of `segmentation_offload`.
 
-use super::{Delivery, Window};
+use super::sample::Delivery;
+use super::window::Window;
 use crate::tcp::Seq;
 use crate::tcp::clock::{Context, elapsed_us};
 

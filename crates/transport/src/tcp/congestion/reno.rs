@@ -1,6 +1,6 @@
 //! Reno (RFC 5681). Source: Linux 6.1 net/ipv4/tcp_cong.c (`tcp_reno_*`).
 
-use super::Window;
+use super::window::Window;
 
 /// Returns half the window, at least 2 segments (RFC 5681, equation 4); 0.8 of it with RFC 8511.
 pub(super) fn ssthresh(cwnd: u32, gentle: bool) -> u32 {

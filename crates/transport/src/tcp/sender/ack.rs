@@ -354,7 +354,7 @@ impl Sender {
             self.packets_out -= 1;
             ack.note_delivered(&record);
             if let Some(rates) = self.rates() {
-                rates.note_delivered(0, &record);
+                rates.note_delivered(0, record.to_delivered());
                 rates.pop();
             }
             self.bytes_acked -= u64::from(record.has(FIN));

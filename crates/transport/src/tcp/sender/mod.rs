@@ -29,7 +29,6 @@ mod output;
 mod pace;
 mod path_mtu;
 mod rack;
-mod rate;
 mod recovery;
 mod reduction;
 mod reports;
@@ -55,28 +54,12 @@ use self::scoreboard::Scoreboard;
 use self::unsent::Unsent;
 use super::clock::Context;
 use super::congestion::{Control, Window};
+use super::pace::Pace;
+use super::repair::State;
 use super::{Config, Congestion, Recovery, Seq};
 use crate::prefetch::{Prefetch, Step};
 pub(super) use half::{Half, Silent};
 pub(super) use output::Outgoing;
-pub(super) use pace::Pace;
-pub(super) use rate::Rates;
-
-/// `tcp_ca_state`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum State {
-    /// Nothing is dubious.
-    #[default]
-    Open,
-    /// There are duplicate acknowledgements or SACKs, but no loss was found yet.
-    Disorder,
-    /// The window shrinks because of an ECN echo.
-    Cwr,
-    /// Fast recovery.
-    Recovery,
-    /// After a timeout.
-    Loss,
-}
 
 /// What the retransmission timer waits for (`icsk_pending`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

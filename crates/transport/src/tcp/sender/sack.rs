@@ -111,7 +111,7 @@ impl Sender {
                     ack.note_delivered(&record);
                     let index = position.wrapping_sub(self.board.head());
                     if let Some(rates) = self.rates() {
-                        rates.note_delivered(index, &record);
+                        rates.note_delivered(index, record.to_delivered());
                     }
                     self.highest_sack = self.highest_sack.max(record.end());
                 }

@@ -7,6 +7,7 @@
 
 use crate::prefetch::{Prefetch, Step};
 use crate::tcp::Seq;
+use crate::tcp::rate::Delivered;
 use alloc::boxed::Box;
 use alloc::vec;
 
@@ -51,6 +52,12 @@ impl Record {
     #[inline]
     pub(super) fn end(&self) -> Seq {
         self.seq + (u32::from(self.len) + u32::from(self.flags & FIN != 0))
+    }
+
+    /// Returns what a rate sample needs of it once it is delivered.
+    pub(super) fn to_delivered(self) -> Delivered {
+        let (sent_us, prior_delivered) = (self.sent_us, self.delivered);
+        Delivered { end: self.end(), sent_us, prior_delivered }
     }
 
     #[inline]

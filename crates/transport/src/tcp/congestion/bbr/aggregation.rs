@@ -4,7 +4,7 @@
 //! Source: Linux 6.1 `bbr_update_ack_aggregation`; draft-cardwell-iccrg-bbr-congestion-control-01,
 //! 4.5 (BBRUpdateACKAggregation), which describes it.
 
-use super::super::RateSample;
+use super::super::sample::RateSample;
 use super::{BANDWIDTH_SCALE, BANDWIDTH_UNIT};
 use crate::tcp::clock::elapsed_us;
 

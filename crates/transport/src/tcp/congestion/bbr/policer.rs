@@ -4,7 +4,8 @@
 //! of whole intervals that begin and end with a loss is compared. If two are alike, BBR keeps to
 //! their mean for 48 rounds.
 
-use super::{BANDWIDTH_UNIT, Path, SCALE, UNIT, bytes_per_second};
+use super::super::path::Path;
+use super::{BANDWIDTH_UNIT, SCALE, UNIT, bytes_per_second};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Policer {

@@ -7,14 +7,14 @@
 
 use alloc::collections::VecDeque;
 
-use super::scoreboard::Record;
-use crate::tcp::clock::elapsed_us;
-use crate::tcp::congestion::RateSample;
+use super::Seq;
+use super::clock::elapsed_us;
+use super::congestion::{Rate, RateSample};
 
 /// The state of a connection (section 3.2), and that of its segments in flight, in the order of the
 /// scoreboard.
 #[derive(Clone, Debug, Default)]
-pub(in crate::tcp) struct Rates {
+pub(super) struct Rates {
     in_flight: VecDeque<Sent>,
     /// C.first_sent_time: when the newest delivered segment was sent.
     first_sent_us: u32,
@@ -42,9 +42,27 @@ struct Sent {
 /// The newest segment that an acknowledgement has delivered, with the time that sending took.
 #[derive(Clone, Copy, Debug)]
 struct Newest {
-    record: Record,
+    segment: Delivered,
     sent: Sent,
     send_elapsed_us: u32,
+}
+
+/// A segment that was delivered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Delivered {
+    /// Where it ends, and when it was last sent.
+    pub end: Seq,
+    pub sent_us: u32,
+    /// The segments delivered when it was last sent.
+    pub prior_delivered: u32,
+}
+
+impl Delivered {
+    /// Returns whether it was sent after `other` (RFC 8985, RACK_sent_after).
+    fn is_after(&self, other: &Self) -> bool {
+        let later = self.sent_us.wrapping_sub(other.sent_us) as i32;
+        later > 0 || (later == 0 && self.end.after(other.end))
+    }
 }
 
 impl Rates {
@@ -80,15 +98,15 @@ impl Rates {
 
     /// Notes that the segment at `index` of the scoreboard was delivered (section 3.3,
     /// UpdateRateSample).
-    pub(super) fn note_delivered(&mut self, index: u32, record: &Record) {
+    pub(super) fn note_delivered(&mut self, index: u32, segment: Delivered) {
         let Some(sent) = self.in_flight.get_mut(index as usize) else { return };
         if core::mem::replace(&mut sent.is_used, true) {
             return;
         }
-        if self.newest.is_none_or(|newest| super::rack::sent_after(record, &newest.record)) {
-            self.first_sent_us = record.sent_us;
-            let send_elapsed_us = elapsed_us(record.sent_us, sent.first_sent_us);
-            self.newest = Some(Newest { record: *record, sent: *sent, send_elapsed_us });
+        if self.newest.is_none_or(|newest| segment.is_after(&newest.segment)) {
+            self.first_sent_us = segment.sent_us;
+            let send_elapsed_us = elapsed_us(segment.sent_us, sent.first_sent_us);
+            self.newest = Some(Newest { segment, sent: *sent, send_elapsed_us });
         }
     }
 
@@ -98,13 +116,13 @@ impl Rates {
     }
 
     /// Returns whether the application limits the sender.
-    pub(in crate::tcp) fn is_app_limited(&self) -> bool {
+    pub(super) fn is_app_limited(&self) -> bool {
         self.app_limited != 0
     }
 
     /// Notes that the application, and nothing else, limits the sender: the next samples of
     /// `delivered` plus what is in flight say little about the path (section 3.4).
-    pub(in crate::tcp) fn limit_by_application(&mut self, delivered: u32, in_flight: u32) {
+    pub(super) fn limit_by_application(&mut self, delivered: u32, in_flight: u32) {
         self.app_limited = delivered.wrapping_add(in_flight).max(1);
     }
 
@@ -136,10 +154,10 @@ impl Rates {
             let ack_elapsed_us = elapsed_us(us, newest.sent.delivered_us);
             let interval_us = newest.send_elapsed_us.max(ack_elapsed_us);
             if interval_us >= shortest_us && interval_us > 0 {
-                sample.rate = Some(crate::tcp::congestion::Rate {
-                    delivered: total.wrapping_sub(newest.record.delivered),
+                sample.rate = Some(Rate {
+                    delivered: total.wrapping_sub(newest.segment.prior_delivered),
                     interval_us,
-                    prior_delivered: newest.record.delivered,
+                    prior_delivered: newest.segment.prior_delivered,
                     is_app_limited: newest.sent.is_app_limited,
                 });
             }

@@ -1,0 +1,62 @@
+//! What a control that models the path knows of a connection, and what it sets.
+
+use super::window::Window;
+use crate::tcp::clock::Context;
+use crate::tcp::pace::Pace;
+use crate::tcp::rate::Rates;
+use crate::tcp::repair::State;
+
+/// What a control that models the path knows and sets.
+pub(crate) struct Path<'a> {
+    pub window: &'a mut Window,
+    pub pace: &'a mut Pace,
+    /// The segments delivered and lost on the whole connection.
+    pub delivered: u32,
+    pub lost: u32,
+    pub in_flight: u32,
+    pub mss: u32,
+    pub srtt_us: Option<u32>,
+    pub shortest_us: Option<u32>,
+    pub recovery: State,
+    /// Whether the acknowledgement at hand was probably delayed.
+    pub ack_is_delayed: bool,
+}
+
+impl Path<'_> {
+    /// Returns the pacing rate in bytes a second.
+    pub(super) fn rate(&self) -> Option<u64> {
+        self.pace.rate
+    }
+
+    pub(super) fn set_rate(&mut self, rate: u64) {
+        self.pace.rate = Some(rate);
+    }
+
+    /// Returns whether the application limits the sender.
+    pub(super) fn is_app_limited(&self) -> bool {
+        self.pace.rates.as_ref().is_some_and(Rates::is_app_limited)
+    }
+
+    /// Lets the samples of what is in flight count as limited by the application.
+    pub(super) fn limit_by_application(&mut self) {
+        if let Some(rates) = &mut self.pace.rates {
+            rates.limit_by_application(self.delivered, self.in_flight);
+        }
+    }
+
+    /// Returns the segments that leave in a millisecond, which is what segmentation offload takes
+    /// at once (`bbr_tso_segs_goal`).
+    pub(super) fn burst_goal(&self) -> u32 {
+        let rate = self.pace.rate.unwrap_or(0);
+        let segments = ((rate >> 10).min(LARGEST_BURST) / u64::from(self.mss.max(1))) as u32;
+        segments.max(self.pace.least_burst()).min(127)
+    }
+
+    /// Returns how much later than now the next segment may leave, in microseconds.
+    pub(super) fn ahead_us(&self, cx: &Context) -> u32 {
+        self.pace.ahead_us(cx)
+    }
+}
+
+/// The most bytes that Linux sends at once: 64 KiB with the headers.
+const LARGEST_BURST: u64 = 65_215;

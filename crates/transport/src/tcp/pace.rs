@@ -1,0 +1,162 @@
+//! Pacing: segments leave one by one at a rate, or in small bursts, and not as fast as the windows
+//! allow.
+//!
+//! Source: Linux 6.1 `tcp_update_pacing_rate`, `tcp_update_skb_after_send`, `tcp_pacing_check`,
+//! `tcp_tso_autosize`: a sender that paces itself (`SK_PACING_NEEDED`). The first ten data segments
+//! of a connection leave at once. A segment that leaves late gives the next one up to half of its
+//! time back.
+
+use narrows_units::{MaybeTime, Time};
+
+use super::clock::Context;
+use super::congestion::Window;
+use super::rate::Rates;
+
+/// The pacing of a sender. Only connections that pace have it.
+#[derive(Clone, Debug)]
+pub(super) struct Pace {
+    /// `sk_pacing_rate` in bytes a second; `None`: as fast as the windows allow.
+    pub rate: Option<u64>,
+    /// `tcp_wstamp_ns`: when the next segment may leave, in nanoseconds since the start.
+    next_ns: u64,
+    /// How much later than it might the burst at hand has left, in nanoseconds.
+    late_ns: u64,
+    /// The segments of the burst at hand that may still leave.
+    burst: u32,
+    /// The data segments sent, up to the first ten.
+    sent: u8,
+    /// When the sender goes on, if only its pace holds it back.
+    pub resumes_at: MaybeTime,
+    /// Whether the caller knows this time.
+    is_known: bool,
+    /// The delivery rate samples, for a control that needs them.
+    pub rates: Option<Rates>,
+}
+
+impl Pace {
+    pub(super) fn new(samples: bool) -> Self {
+        Self {
+            rate: None,
+            next_ns: 0,
+            late_ns: 0,
+            burst: 0,
+            sent: 0,
+            resumes_at: MaybeTime::NONE,
+            is_known: true,
+            rates: samples.then(Rates::default),
+        }
+    }
+
+    /// Returns whether the next segment has to wait, and notes until when (`tcp_pacing_check`).
+    pub(super) fn holds(&mut self, cx: &Context) -> bool {
+        if self.burst > 0 || self.next_ns <= now_ns(cx) {
+            return false;
+        }
+        let resumes_at = Time::from_ps(self.next_ns * PS_PER_NS).into();
+        if self.resumes_at != resumes_at {
+            self.resumes_at = resumes_at;
+            self.is_known = false;
+        }
+        true
+    }
+
+    /// Returns when the sender goes on, if it is held back and nobody has asked yet.
+    #[inline]
+    pub(super) fn take_departure(&mut self) -> Option<Time> {
+        if core::mem::replace(&mut self.is_known, true) { None } else { self.resumes_at.get() }
+    }
+
+    /// Returns whether the time has come to go on, and forgets it.
+    pub(super) fn resumes(&mut self, now: Time) -> bool {
+        let due = !self.resumes_at.is_after(now);
+        if due {
+            self.resumes_at = MaybeTime::NONE;
+        }
+        due
+    }
+
+    /// Notes that a segment of `len` payload bytes leaves. `burst`: the segments of which it may be
+    /// the first.
+    pub(super) fn note_sent(&mut self, cx: &Context, len: u16, burst: u32) {
+        if self.burst == 0 {
+            let now_ns = now_ns(cx);
+            self.late_ns = now_ns.saturating_sub(self.next_ns);
+            self.next_ns = self.next_ns.max(now_ns);
+            self.burst = burst;
+        }
+        self.burst -= 1;
+        if self.sent < AT_ONCE {
+            self.sent += u8::from(len > 0);
+            if self.sent < AT_ONCE {
+                return;
+            }
+        }
+        let Some(rate) = self.rate else { return };
+        let ns = u64::from(len) * NS_PER_S / rate.max(1);
+        let early = (ns / 2).min(self.late_ns);
+        self.late_ns -= early;
+        self.next_ns += ns - early;
+    }
+
+    /// Ends the burst at hand, because nothing more may be sent now.
+    pub(super) fn end_burst(&mut self) {
+        self.burst = 0;
+    }
+
+    /// Returns how much later than now the next segment may leave, in microseconds.
+    pub(super) fn ahead_us(&self, cx: &Context) -> u32 {
+        (self.next_ns.saturating_sub(now_ns(cx)) / 1000) as u32
+    }
+
+    /// Returns the segments that leave together: what segmentation offload would take at once
+    /// (`tcp_tso_autosize`: a millisecond at the pacing rate, and more on short paths), or 1
+    /// without it.
+    pub(super) fn burst_size(&self, offload: bool, mss: u16, shortest_us: u32) -> u32 {
+        if !offload {
+            return 1;
+        }
+        let more = LARGEST_BURST.checked_shr(shortest_us >> 9).unwrap_or(0);
+        let bytes = self.rate.map_or(LARGEST_BURST, |rate| (rate >> 10) + more).min(LARGEST_BURST);
+        ((bytes / u64::from(mss.max(1))) as u32).max(self.least_burst())
+    }
+
+    /// Returns the least segments that leave together with segmentation offload: two, or one if a
+    /// control with a rate of its own is slow (`bbr_min_tso_segs`).
+    pub(super) fn least_burst(&self) -> u32 {
+        let is_slow = self.rates.is_some() && self.rate.is_some_and(|rate| rate < SLOW);
+        if is_slow { 1 } else { 2 }
+    }
+
+    /// Returns the heap bytes in use.
+    pub(super) fn heap_bytes(&self) -> usize {
+        size_of::<Self>() + self.rates.as_ref().map_or(0, Rates::heap_bytes)
+    }
+
+    /// Sets the rate of a control that has none of its own (`tcp_update_pacing_rate`): twice the
+    /// window in a round trip in slow start, afterwards `percent` of it. `out`: the segments in
+    /// flight; `eighths`: eight times the smoothed round trip, in microseconds.
+    pub(super) fn follow_window(
+        &mut self,
+        window: Window,
+        (percent, mss): (u64, u16),
+        out: u32,
+        eighths: u32,
+    ) {
+        let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { percent };
+        let bytes = u64::from(mss) * u64::from(window.cwnd.max(out));
+        self.rate = Some(bytes * percent * (1_000_000 / 100 * 8) / u64::from(eighths.max(1)));
+    }
+}
+
+fn now_ns(cx: &Context) -> u64 {
+    cx.now.as_ps() / PS_PER_NS
+}
+
+const PS_PER_NS: u64 = 1000;
+const NS_PER_S: u64 = 1_000_000_000;
+/// The data segments that leave before pacing begins.
+const AT_ONCE: u8 = 10;
+/// `GSO_MAX_SIZE`.
+const LARGEST_BURST: u64 = 65_536;
+/// 1.2 Mbit/s, in bytes a second.
+const SLOW: u64 = 150_000;
