@@ -476,4 +476,28 @@ mod tests {
             }
         }
     }
+
+    /// R8, of the same section: the losses with which segments of 1500 bytes at 100 ms fill 10
+    /// Mbit/s to 10 Gbit/s (Reno's 2.0e-10 would take too long).
+    #[test]
+    fn rfc9438_5_1_losses_for_a_rate() {
+        for (mbits, reno, cubic, far) in [
+            (10.0, 2.0e-4, 2.9e-4, 0.2),
+            (100.0, 2.0e-6, 1.4e-5, 0.1),
+            (1000.0, 2.0e-8, 6.3e-7, 0.1),
+            (10_000.0, f64::NAN, 2.9e-8, 0.1),
+        ] {
+            let window = mbits * 1e6 * 0.1 / 8.0 / 1500.0;
+            for (p, control, far) in
+                [(reno, Control::Reno, 0.05), (cubic, Control::Cubic(Cubic::default()), far)]
+            {
+                if p.is_nan() {
+                    continue;
+                }
+                let mean = mean_window(0.1, (1.0 / p) as u64, &mut control.clone());
+                let off = (mean / window - 1.0).abs();
+                assert!(off < far, "{mbits} {p}: {mean}, and not {window}");
+            }
+        }
+    }
 }
