@@ -1,4 +1,4 @@
-"""Published values of other simulators for L4S, over seeds (docs/congestion.md has their sources)."""
+"""Values that other simulators published for L4S, over seeds; each test names its own."""
 
 from __future__ import annotations
 
