@@ -6,7 +6,7 @@
 use narrows_units::Ecn;
 
 use super::super::clock::Context;
-use super::super::receiver::{Decision, Verdict};
+use super::super::receiver::{Decision, Said, Verdict};
 use super::super::segment::Header;
 use super::super::sender::{Half, Outgoing};
 use super::super::{AccurateEcn, Flags, Segment, Seq};
@@ -144,21 +144,20 @@ impl State {
     #[inline(always)]
     pub(in super::super) fn header(&mut self, cx: &Context, outgoing: Outgoing) -> Header {
         let receiver = &mut self.receiver;
-        let mut header = Header {
-            seq: outgoing.seq,
+        let window = receiver.advertise();
+        let timestamps = receiver.timestamps.then(|| (cx.timestamp(), receiver.ts_recent));
+        let plain = Said {
             ack: receiver.rcv_nxt,
-            window: receiver.advertise(),
-            len: outgoing.len,
             flags: outgoing.flags.with(Flags::ACK),
             ecn: outgoing.ecn,
-            timestamps: receiver.timestamps.then(|| (cx.timestamp(), receiver.ts_recent)),
         };
-        if receiver.has_ecn_report() {
-            receiver.report_ecn(cx, &mut header);
+        let Said { ack, flags, ecn } = if receiver.has_ecn_report() {
+            receiver.report_ecn(cx, plain, outgoing.len)
         } else {
             receiver.on_ack_sent(cx);
-        }
+            plain
+        };
         self.segments_sent += 1;
-        header
+        Header { seq: outgoing.seq, ack, window, len: outgoing.len, flags, ecn, timestamps }
     }
 }

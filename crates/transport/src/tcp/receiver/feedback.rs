@@ -5,6 +5,7 @@ use narrows_units::Ecn;
 
 use super::accurate::Accurate;
 use super::dctcp::Dctcp;
+use crate::tcp::{Flags, Seq};
 
 /// A receiver's feedback beyond RFC 3168.
 #[derive(Clone, Debug)]
@@ -27,3 +28,13 @@ pub(super) enum Kind {
 pub(super) const ECHO: u8 = 1;
 /// A bit of `Receiver::echo`: [`Feedback`] has something to say on every segment.
 pub(super) const FEEDBACK: u8 = 2;
+
+/// What a segment says of ECN, and what it acknowledges. It fits into a register, because most
+/// segments say nothing special.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said {
+    pub(crate) ack: Seq,
+    pub(crate) flags: Flags,
+    /// The ECN field of the IP header.
+    pub(crate) ecn: Ecn,
+}

@@ -20,6 +20,7 @@ use narrows_units::{MaybeTime, Span};
 
 pub(super) use self::delayed_ack::Decision;
 use self::feedback::Feedback;
+pub(super) use self::feedback::Said;
 use self::reassembly::Reassembly;
 use self::window::{Buffer, scale_for};
 use super::clock::Context;

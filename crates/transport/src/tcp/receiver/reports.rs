@@ -5,7 +5,7 @@ use narrows_units::Ecn;
 use super::Receiver;
 use super::accurate::Accurate;
 use super::dctcp::Dctcp;
-use super::feedback::{ECHO, FEEDBACK, Feedback, Kind};
+use super::feedback::{ECHO, FEEDBACK, Feedback, Kind, Said};
 use crate::tcp::clock::Context;
 use crate::tcp::segment::Header;
 use crate::tcp::{AccurateEcn, Flags, SackBlocks};
@@ -70,44 +70,39 @@ impl Receiver {
         self.echo != 0
     }
 
-    /// Adds the report to a segment that is about to be sent, and notes that it is sent.
+    /// Adds the report to what a segment with `len` bytes of data says, and notes that it is sent.
     #[cold]
     #[inline(never)]
-    pub(crate) fn report_ecn(&mut self, cx: &Context, header: &mut Header) {
+    pub(crate) fn report_ecn(&mut self, cx: &Context, mut said: Said, len: u16) -> Said {
         if self.echo & ECHO != 0 {
-            header.flags = header.flags.with(Flags::ECE);
+            said.flags = said.flags.with(Flags::ECE);
         }
         let third = self.first;
-        let Some(feedback) = self.feedback_mut() else {
+        let mut earlier = None;
+        match self.feedback_mut() {
             // The handshake's third segment reports a mark only once.
-            if third {
-                self.echo &= !ECHO;
+            None if third => self.echo &= !ECHO,
+            None => {}
+            Some(Feedback { ect, kind: Kind::Accurate(accurate) }) => {
+                said.ecn = *ect;
+                said.flags = said.flags.with(accurate.ace(third));
             }
-            self.on_ack_sent(cx);
-            return;
-        };
-        header.ecn = feedback.ect;
-        match &mut feedback.kind {
-            Kind::Accurate(accurate) => {
-                header.flags = header.flags.with(accurate.ace(third));
-                self.on_ack_sent(cx);
-            }
-            Kind::Dctcp(dctcp) => {
-                let earlier = dctcp.take_earlier();
-                let Some(earlier) = earlier.filter(|_| header.len == 0) else {
-                    self.on_ack_sent(cx);
-                    return;
-                };
-                header.ack = earlier.next;
-                header.flags = header.flags.without(Flags::ECE);
-                if earlier.marked {
-                    header.flags = header.flags.with(Flags::ECE);
-                }
-                self.on_ack_sent(cx);
-                self.rcv_wup = earlier.next;
-                self.acknowledge_now();
+            Some(Feedback { ect, kind: Kind::Dctcp(dctcp) }) => {
+                said.ecn = *ect;
+                earlier = dctcp.take_earlier().filter(|_| len == 0);
             }
         }
+        self.on_ack_sent(cx);
+        if let Some(earlier) = earlier {
+            said.ack = earlier.next;
+            said.flags = said.flags.without(Flags::ECE);
+            if earlier.marked {
+                said.flags = said.flags.with(Flags::ECE);
+            }
+            self.rcv_wup = earlier.next;
+            self.acknowledge_now();
+        }
+        said
     }
 
     /// Counts a packet that has arrived (RFC 9768, 3.2.1).

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use narrows_units::{Ecn, Time};
 
 use super::*;
+use crate::tcp::receiver::Said;
 use crate::tcp::{Config, Seq};
 
 fn linux() -> Config {
@@ -203,8 +204,8 @@ fn quick_acknowledgements_are_counted_down() {
     for (first, demands) in [(true, false), (false, true)] {
         let mut receiver = receiver(&config);
         (receiver.first, receiver.echo) = (first, 1);
-        let mut header = segment(0, Flags::ACK);
-        receiver.report_ecn(&at_jiffy(&config, 5), &mut header);
+        let plain = Said { ack: Seq(500), flags: Flags::ACK, ecn: Ecn::NotEct };
+        let header = receiver.report_ecn(&at_jiffy(&config, 5), plain, 0);
         assert_eq!(header.flags, Flags::ACK.with(Flags::ECE));
         assert_eq!((receiver.first, receiver.echo), (false, u8::from(demands)));
     }
