@@ -13,7 +13,8 @@
 //! by a jiffy.
 
 use narrows_transport::tcp::{
-    Config, Congestion, Endpoint, Flags, Recovery, SackBlocks, Segment, Seq, SynOptions,
+    AccurateEcn, Config, Congestion, EcnBytes, Endpoint, Flags, Order, Recovery, SackBlocks,
+    Segment, Seq, SynOptions,
 };
 use narrows_units::{Ecn, Span, Time};
 
@@ -66,13 +67,18 @@ fn drain(end: &mut Endpoint, now: Time, isn: u32, sent: &mut Vec<Sent>) {
 fn segment(config: &Config, isn: u32, fields: &[&str]) -> Segment {
     let syn = fields[2].contains('S');
     let mut flags = if syn { Flags::SYN } else { Flags::ACK };
-    for (letter, flag) in [('E', Flags::ECE), ('W', Flags::CWR)] {
+    for (letter, flag) in [('E', Flags::ECE), ('W', Flags::CWR), ('A', Flags::AE)] {
         if fields[2].contains(letter) {
             flags = flags.with(flag);
         }
     }
     let mut sack = SackBlocks::default();
+    let mut accurate = None;
     for block in &fields[7..] {
+        if let Some(counters) = block.strip_prefix("174:") {
+            accurate = Some(option(counters));
+            continue;
+        }
         let (start, end) = block.split_once(':').expect("a block");
         sack.push(Seq(isn) + number(start), Seq(isn) + number(end));
     }
@@ -83,6 +89,7 @@ fn segment(config: &Config, isn: u32, fields: &[&str]) -> Segment {
         flags,
         timestamps: Some((number(fields[5]), number(fields[6]))),
         sack,
+        accurate,
         syn: syn.then(|| SynOptions {
             mss: 1460,
             window_scale: Some(7),
@@ -91,6 +98,15 @@ fn segment(config: &Config, isn: u32, fields: &[&str]) -> Segment {
         }),
         ..Segment::default()
     }
+}
+
+/// An AccECN option of order 1, from the hexadecimal digits of its counters.
+fn option(digits: &str) -> AccurateEcn {
+    let counter = |at: usize| {
+        digits.get(at..at + 6).map_or(0, |digits| u32::from_str_radix(digits, 16).expect("digits"))
+    };
+    let bytes = EcnBytes { ect1: counter(0), ce: counter(6), ect0: counter(12) };
+    AccurateEcn::new(Order::One, bytes, digits.len() / 6)
 }
 
 fn number(text: &str) -> u32 {
@@ -207,8 +223,17 @@ fn a_sender_with_dctcp_sends_what_linux_sends() {
     assert!(connections.len() == 2 && segments > 2000, "{segments}");
 }
 
-/// A bare acknowledgement: its time in microseconds, its number, and whether it has ECE.
-type Acknowledged = (u64, u32, bool);
+/// CUBIC over accurate ECN (RFC 9768): the counts that arrive decide the window.
+#[test]
+fn a_sender_with_accurate_ecn_sends_what_linux_sends() {
+    let config = Config { accurate_ecn: true, ..linux() };
+    let connections = equal(&config, include_str!("kernel/accecn.txt"));
+    assert_eq!(connections, [(1136, 1136), (1311, 1311)]);
+}
+
+/// A bare acknowledgement: its time in microseconds, its number, whether it has ECE, and the counts
+/// of its AccECN option.
+type Acknowledged = (u64, u32, bool, Option<EcnBytes>);
 
 /// Replays what arrives at a receiver, which opens the connection. Returns what the kernel
 /// acknowledged, and what this receiver does.
@@ -220,7 +245,8 @@ fn replay_receiver(config: &Config, lines: &[&str]) -> (Vec<Acknowledged>, Vec<A
             let ece = segment.flags.contains(Flags::ECE);
             if segment.syn.is_none() {
                 assert_eq!((segment.len, segment.ecn), (0, Ecn::Ect0));
-                sent.push((now.as_ps() / 1_000_000, segment.ack.0, ece));
+                let counts = segment.accurate.map(|option| option.counters(EcnBytes::INITIAL));
+                sent.push((now.as_ps() / 1_000_000, segment.ack.0, ece, counts));
             }
         }
     };
@@ -234,7 +260,9 @@ fn replay_receiver(config: &Config, lines: &[&str]) -> (Vec<Acknowledged>, Vec<A
         match fields[0] {
             "o" if syn => end.connect(at(us)),
             "o" => {
-                expected.push((us, number(fields[3]), fields[2].contains('E')));
+                let counts = fields.iter().find_map(|field| field.strip_prefix("174:"));
+                let counts = counts.map(|digits| option(digits).counters(EcnBytes::INITIAL));
+                expected.push((us, number(fields[3]), fields[2].contains('E'), counts));
                 continue;
             }
             _ => {
@@ -269,7 +297,7 @@ fn a_receiver_with_dctcp_acknowledges_changes_of_marks_as_linux_does() {
         let (expected, sent) = replay_receiver(&config, &lines);
         let at_time = |all: &[Acknowledged], us: u64| -> Vec<(u32, bool)> {
             let then = all.iter().filter(|&&(at, ..)| (us..us + 50).contains(&at));
-            then.map(|&(_, ack, ece)| (ack, ece)).collect()
+            then.map(|&(_, ack, ece, _)| (ack, ece)).collect()
         };
         let mut marked = false;
         for line in lines.iter().filter(|line| line.starts_with('i') && !line.contains('S')) {
@@ -288,6 +316,31 @@ fn a_receiver_with_dctcp_acknowledges_changes_of_marks_as_linux_does() {
         }
     }
     assert!(changes > 500 && same == changes, "{same} of {changes}");
+}
+
+/// RFC 9768, 3.2: what a receiver reports when it acknowledges the same data as Linux. Linux 7 sends
+/// more acknowledgements than Linux 6.1 at the start of a connection, and others may differ by what
+/// the window says, so not all are there in both.
+#[test]
+fn a_receiver_with_accurate_ecn_reports_what_linux_does() {
+    let config = Config { accurate_ecn: true, ..linux() };
+    let text = include_str!("kernel/accecn-receiver.txt");
+    for lines in text.split("connection\n").skip(1) {
+        let (expected, sent) = replay_receiver(&config, &lines.lines().collect::<Vec<_>>());
+        let mut same = 0;
+        for kernel in &expected {
+            let ours =
+                sent.iter().find(|ours| ours.1 == kernel.1 && ours.0.abs_diff(kernel.0) < 50);
+            if let Some(ours) = ours {
+                // A third SACK block leaves no room for the option.
+                let both = kernel.3.is_some() && ours.3.is_some();
+                assert_eq!(ours.2, kernel.2, "{kernel:?} {ours:?}");
+                assert!(!both || ours.3 == kernel.3, "{kernel:?} {ours:?}");
+                same += usize::from(both);
+            }
+        }
+        assert!(same > 400 && same * 10 > expected.len() * 9, "{same} of {}", expected.len());
+    }
 }
 
 /// Initial sequence numbers to try. Two draws out of seven have 49 outcomes.
