@@ -28,6 +28,8 @@ ARGUMENTS = {
     # Takes six minutes on two idle cores; needs narrows kernel prepare.
     "D-kernel": ("D", "--backend", "kernel-virtual", "--no-sensitivity", "--seeds", "5"),
     "S": ("S",),
+    # Takes a quarter of an hour on two cores.
+    "L4S": ("L4S", "--seeds", "3"),
     # Needs root. Nothing else should run meanwhile.
     "R": ("R", "--seeds", "3"),
 }

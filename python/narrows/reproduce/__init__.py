@@ -6,7 +6,7 @@ framework for them is in this package:
 
 >>> from narrows.reproduce import papers
 >>> [paper.slug for paper in papers()]
-['harhalakis-2011', 'kantawala-2002', 'dana-2010', 'hayes-2010', 'wijnen-2012']
+['harhalakis-2011', 'kantawala-2002', 'dana-2010', 'hayes-2010', 'wijnen-2012', 'l4s-2022']
 """
 
 from __future__ import annotations
@@ -61,9 +61,10 @@ def papers() -> tuple[Paper, ...]:
     from narrows.reproduce.harhalakis_2011 import PAPER as HARHALAKIS
     from narrows.reproduce.hayes_2010 import PAPER as HAYES
     from narrows.reproduce.kantawala_2002 import PAPER as KANTAWALA
+    from narrows.reproduce.l4s_2022 import PAPER as L4S
     from narrows.reproduce.wijnen_2012 import PAPER as WIJNEN
 
-    return (HARHALAKIS, KANTAWALA, DANA, HAYES, WIJNEN)
+    return (HARHALAKIS, KANTAWALA, DANA, HAYES, WIJNEN, L4S)
 
 
 def ids() -> list[str]:

@@ -1,0 +1,45 @@
+"""The declaration for the framework."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from narrows.reproduce.l4s_2022.cells import CELLS, CHOICES
+from narrows.reproduce.l4s_2022.claims import CLAIMS
+from narrows.reproduce.l4s_2022.measure import measure
+from narrows.reproduce.l4s_2022.plots import plots
+from narrows.reproduce.l4s_2022.tables import tables
+from narrows.reproduce.paper import Paper
+
+PAPER = Paper(
+    key="L4S",
+    slug="l4s-2022",
+    title="Dual Queue Coupled AQM, and Tests of L4S",
+    citation="K. De Schepper, O. Albisser, O. Tilmans, B. Briscoe, arXiv 2209.01078, 2022; "
+    "P. Heist, J. Morton, l4s-tests, 2021",
+    folder=Path(__file__).parent,
+    cells=CELLS,
+    claims=CLAIMS,
+    choices=CHOICES,
+    measure=measure,
+    tables=tables,
+    plots=plots,
+    seeds=5,
+    choice_seeds=3,
+    quick={"duration": '"60 s"'},
+    summary=(
+        "DualPI2's authors published what their Linux measured: rates, delays, marks and drops "
+        "of 48 pairs of connections and five overloads. Heist and Morton published rates of 43 "
+        "pairs, to show where L4S is unfair.",
+        "Nothing in the simulator was fitted to them. Of the authors' 434 numbers, 366 (84 %) "
+        "lie within the tolerances that were set before, and 60 of 88 of Heist and Morton's.",
+        "Prague and CUBIC share a line with DualPI2 as published, from 5 to 100 ms of round "
+        "trip, and Prague's packets wait for 0.3 ms and CUBIC's for 15 ms, also beside a stream "
+        "that does not react.",
+        "Prague of 2020 takes more than twice CUBIC's rate at 10 and 20 ms, and more than nine "
+        "tenths of a line with one queue that both share, as Heist and Morton say.",
+        "Most differences are rows of Reno over 100 ms, which in the data behaves like CUBIC, "
+        "and what a classic connection keeps beside Prague in one queue. The README lists what "
+        "stays open.",
+    ),
+)
