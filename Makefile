@@ -18,7 +18,7 @@ ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help setup optimised run check check-gateway test test-lab test-gateway test-servers lint lint-quick lint-lab lint-gateway lint-form gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel mutants clean
+.PHONY: help setup optimised run check check-gateway test test-lab test-gateway test-servers lint lint-quick lint-lab lint-gateway lint-form gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement agreement-7 bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel mutants clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +121,10 @@ guest-2010: setup ## Builds the guest kernel with the TCP of 2010, for --backend
 
 agreement: setup ## Compares the simulator with a real kernel on 60 random scenarios (SEED=1); goes on where it was stopped
 	$(BIN)/narrows agreement --draws $(or $(DRAWS),60) --seed $(or $(SEED),1) --out runs/agreement-seed-$(or $(SEED),1)
+
+agreement-7: setup ## The same with the guest of Linux 7 and today's congestion controls and queues (SEED=1)
+	$(BIN)/narrows agreement --distribution modern --backend kernel-7 --draws $(or $(DRAWS),60) \
+		--seed $(or $(SEED),1) --out runs/agreement-7-seed-$(or $(SEED),1)
 
 bench-sim: optimised ## Speed compared with ns-3 and ns-2 (QUICK=1: under 5 minutes)
 	$(BIN)/python benchmarks/bench_sim.py

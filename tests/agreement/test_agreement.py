@@ -15,7 +15,16 @@ from typing import Any
 import pytest
 
 from narrows import Run, Scenario
-from narrows.agreement import METRICS, RESPONSE, Comparison, conduct, drawn, saved, set_of
+from narrows.agreement import (
+    METRICS,
+    RESPONSE,
+    Comparison,
+    Distribution,
+    conduct,
+    drawn,
+    saved,
+    set_of,
+)
 from narrows.agreement.compare import at_the_jump
 from narrows.agreement.conduct import Agreement, words
 from narrows.agreement.plots import scatter
@@ -180,12 +189,15 @@ def test_each_connections_goodput_is_compared_by_rank() -> None:
     assert comparison(0, 1.0, 1.0).goodput_difference() is None
 
 
-def small(_seed: int, number: int) -> Scenario:
+def drawn_small(_seed: int, number: int) -> Scenario:
     return dumbbell(duration="8 s", seed=1, links__bottleneck__delay=f"{5 + number} ms")
 
 
+SMALL = Distribution("small", drawn_small)
+
+
 def test_the_simulator_agrees_with_itself() -> None:
-    result = conduct(draws=2, seed=1, sim_seeds=2, backend="sim", draw=small)
+    result = conduct(draws=2, seed=1, sim_seeds=2, backend="sim", distribution=SMALL)
     assert [each.number for each in result.comparisons] == [0, 1]
     for each in result.comparisons:
         # The same program with other seeds: nothing else makes a difference.
@@ -200,7 +212,9 @@ def test_the_simulator_agrees_with_itself() -> None:
 def test_an_agreement_goes_on_where_it_was_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = conduct(draws=1, seed=1, sim_seeds=2, backend="sim", draw=small, folder=tmp_path)
+    first = conduct(
+        draws=1, seed=1, sim_seeds=2, backend="sim", distribution=SMALL, folder=tmp_path
+    )
     asked = []
 
     def counted(scenario: Scenario, **settings: Any) -> Run:
@@ -208,7 +222,9 @@ def test_an_agreement_goes_on_where_it_was_stopped(
         return run(scenario, **settings)
 
     monkeypatch.setattr(saved, "run", counted)
-    second = conduct(draws=2, seed=1, sim_seeds=2, backend="sim", draw=small, folder=tmp_path)
+    second = conduct(
+        draws=2, seed=1, sim_seeds=2, backend="sim", distribution=SMALL, folder=tmp_path
+    )
     assert len(asked) == 2
     assert second.comparisons[0].kernel == first.comparisons[0].kernel
     assert sorted(path.name for path in (tmp_path / "kernel").iterdir()) == [
@@ -229,20 +245,27 @@ def test_what_a_kernel_does_in_every_run_spoils_none(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(module, "kernel_run", flagged)
     one, two = (
-        conduct(draws=1, seed=1, sim_seeds=1, kernel_seeds=seeds, backend="sim", draw=small)
+        conduct(draws=1, seed=1, sim_seeds=1, kernel_seeds=seeds, backend="sim", distribution=SMALL)
         for seeds in (1, 2)
     )
     assert (one.comparisons[0].left_out, two.comparisons[0].left_out) == ("", "gaps")
 
 
 def test_a_run_of_another_draw_is_refused(tmp_path: Path) -> None:
-    conduct(draws=1, seed=1, sim_seeds=1, backend="sim", draw=small, folder=tmp_path)
+    conduct(draws=1, seed=1, sim_seeds=1, backend="sim", distribution=SMALL, folder=tmp_path)
 
     def other(_seed: int, _number: int) -> Scenario:
-        return small(1, 7)
+        return drawn_small(1, 7)
 
     with pytest.raises(RunFolderError, match="draw-0-1: holds the run of another draw"):
-        conduct(draws=1, seed=1, sim_seeds=1, backend="sim", draw=other, folder=tmp_path)
+        conduct(
+            draws=1,
+            seed=1,
+            sim_seeds=1,
+            backend="sim",
+            distribution=Distribution("other", other),
+            folder=tmp_path,
+        )
 
 
 def test_keys_that_no_kernel_looks_at_leave_a_saved_run_valid() -> None:

@@ -128,6 +128,7 @@ def compared(
     kernel: Sequence[Run],
     sim: Sequence[Run],
     left_out: str = "",
+    factor: float = 1.0,
 ) -> Comparison:
     """Compares a draw's kernel runs with its simulator runs."""
     shares = [answered(run) for run in sim]
@@ -142,6 +143,7 @@ def compared(
         next(filter(None, jumps), ""),
         tuple(goodputs(run) for run in kernel),
         tuple(goodputs(run) for run in sim),
+        factor,
     )
 
 
@@ -190,6 +192,8 @@ class Comparison:
     kernel_goodputs: Sequence[Sequence[float]] = ()
     """The goodput of each connection in each of the kernel's runs, lowest first."""
     sim_goodputs: Sequence[Sequence[float]] = ()
+    factor: float = 1.0
+    """The bounds of this draw are this multiple of the metrics' own."""
 
     @cached_property
     def kernel(self) -> dict[str, float]:
@@ -248,7 +252,7 @@ class Comparison:
 
     def worst(self) -> float:
         """The largest of the differences that count, each in units of its bound."""
-        bounds = {metric.name: metric.bound_shown for metric in METRICS}
+        bounds = {metric.name: self.factor * metric.bound_shown for metric in METRICS}
         return max((abs(by) / bounds[name] for name, by in self.judged().items()), default=0.0)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from narrows.agreement.compare import METRICS, Comparison, Metric, compared
-from narrows.agreement.draws import drawn, set_of
+from narrows.agreement.distributions import CLASSIC, Distribution
+from narrows.agreement.draws import set_of
 from narrows.agreement.saved import kernel_run
 from narrows.backends import get, run
 from narrows.backends.interrupts import as_ended, until
@@ -39,6 +40,7 @@ class Agreement:
     """The kernel that ran the draws: its name, version and kind of time."""
     comparisons: list[Comparison] = field(default_factory=list)
     interrupted: bool = False
+    distribution: str = CLASSIC.name
 
     @property
     def counted(self) -> list[Comparison]:
@@ -55,22 +57,34 @@ class Agreement:
         found = [each.goodput_difference() for each in self.counted]
         return _mean([by for by in found if by is not None])
 
-    def summary(self) -> list[dict[str, Any]]:
-        """Each metric's mean absolute difference, bound, and share within twice the bound."""
-        return [self._entry(metric) for metric in METRICS]
+    @property
+    def factors(self) -> list[float]:
+        """The multiples of the bounds that the draws have, smallest first; each has a summary."""
+        return sorted({each.factor for each in self.comparisons} | {1.0})
 
-    def _entry(self, metric: Metric) -> dict[str, Any]:
-        judged = [each for each in self.counted if metric.name in each.judged()]
+    def summary(self, factor: float = 1.0) -> list[dict[str, Any]]:
+        """Each metric's mean absolute difference, bound, and share within twice the bound.
+
+        Args:
+            factor: Only draws with this multiple of the bounds count.
+        """
+        counted = [each for each in self.counted if each.factor == factor]
+        return [self._entry(metric, counted, factor) for metric in METRICS]
+
+    @staticmethod
+    def _entry(metric: Metric, counted: Sequence[Comparison], factor: float) -> dict[str, Any]:
+        judged = [each for each in counted if metric.name in each.judged()]
         values = [abs(each.judged()[metric.name]) for each in judged]
         chance = [each.chance()[metric.name] for each in judged if metric.name in each.chance()]
         everything = [
             abs(each.differences()[metric.name])
-            for each in self.counted
+            for each in counted
             if metric.name in each.differences()
         ]
+        own_bound = factor * metric.bound_shown
         mean = _mean(values)
         by_chance = _mean(chance)
-        bound = max(metric.bound_shown, LUCK * (by_chance or 0.0))
+        bound = max(own_bound, LUCK * (by_chance or 0.0))
         within = sum(value <= WITHIN * bound for value in values)
         return {
             "metric": metric.name,
@@ -79,7 +93,7 @@ class Agreement:
             "mean_absolute_difference": mean,
             "by_chance": by_chance,
             "bound": bound,
-            "own_bound": metric.bound_shown,
+            "own_bound": own_bound,
             "within_twice_percent": 100.0 * within / len(values) if values else None,
             "agrees": mean is not None and mean <= bound and within >= SHARE * len(values),
             "draws_with_jumps": len(everything),
@@ -88,7 +102,9 @@ class Agreement:
 
     def document(self) -> dict[str, Any]:
         """Everything as JSON values."""
+        others = [factor for factor in self.factors if factor != 1.0]
         return {
+            "distribution": self.distribution,
             "set": set_of(self.seed),
             "seed": self.seed,
             "draws": self.draws,
@@ -97,6 +113,7 @@ class Agreement:
             "kernel": dict(self.kernel),
             "complete": len(self.comparisons) == self.draws,
             "metrics": self.summary(),
+            **{f"metrics_at_{factor:g}_bounds": self.summary(factor) for factor in others},
             "goodput_of_each_connection_percent": self.goodput_difference(),
             "comparisons": [
                 {
@@ -126,7 +143,7 @@ def conduct(
     backend: str = "kernel",
     jobs: int = 1,
     progress: Callable[[int, int], object] | None = None,
-    draw: Callable[[int, int], Scenario] = drawn,
+    distribution: Distribution = CLASSIC,
     folder: Path | None = None,
 ) -> Agreement:
     """Runs draws 0 to `draws` - 1 of a seed.
@@ -139,19 +156,19 @@ def conduct(
         backend: The backend of the kernel.
         jobs: Draws that run at a time; each guest needs a core.
         progress: Called with the number of finished draws and the total.
-        draw: Makes a draw from the seed and its number.
+        distribution: What the draws are drawn from.
         folder: Keeps the kernel's runs; runs that it already holds are not repeated.
 
     Raises:
         BackendError: The kernel is not available, or refuses a draw.
         RunFolderError: A saved run cannot be read, or belongs to another draw.
     """
-    result = Agreement(seed, draws, sim_seeds, kernel_seeds)
+    result = Agreement(seed, draws, sim_seeds, kernel_seeds, distribution=distribution.name)
     stop = threading.Event()
     watch = until(stop)
 
     def one(number: int) -> Comparison:
-        scenario = draw(seed, number)
+        scenario = distribution.drawn(seed, number)
         real = [
             kernel_run(folder, number, scenario, backend, watch, seed=other)
             for other in range(1, kernel_seeds + 1)
@@ -167,7 +184,8 @@ def conduct(
         known = get(backend).differences(scenario)
         flags = dict.fromkeys(flag for each in facts for flag in each.get("flags", ()))
         left_out = "; ".join(flag for flag in flags if flag not in known)
-        return compared(number, scenario.name, words(scenario), real, simulated, left_out)
+        factor = distribution.factor(scenario)
+        return compared(number, scenario.name, words(scenario), real, simulated, left_out, factor)
 
     with ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="narrows") as pool:
         futures = [pool.submit(one, number) for number in range(draws)]
@@ -202,8 +220,15 @@ def words(scenario: Scenario) -> str:
         f"{queue.kind}{marks}{ring}",
         str(DataRate(bottleneck.rate)),
         f"{delay / 1e9:.0f} ms",
-        f"{bulk.total} {bulk.tcp.congestion}",
-        f"{100 * (bulk.ecn_share or 0):.0f} % ECN",
+        f"{bulk.total} {bulk.tcp.congestion}{' paced' if bulk.tcp.pacing else ''}",
+        _feedback(bulk),
         f"{scenario.dns[0].workers} workers over {scenario.dns[0].transport.kind}",
     )
     return ", ".join(parts)
+
+
+def _feedback(bulk: Bulk) -> str:
+    if bulk.tcp.ecn == "accurate":
+        return "accurate ECN"
+    all_have = bulk.tcp.counts_marks or bool(bulk.tcp.ecn)
+    return f"{100 * (all_have if bulk.ecn_share is None else bulk.ecn_share):.0f} % ECN"

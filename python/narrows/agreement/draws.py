@@ -1,7 +1,6 @@
 """Scenarios drawn from a stated distribution.
 
-The network is a dumbbell: senders, a bottleneck, receivers, with DNS stubs next to the receivers
-and a server near the senders. Each draw chooses these independently:
+The network is a dumbbell (`dumbbell`). Each draw chooses these independently:
 
 - the bottleneck's rate: 1 to 50 Mbit/s, uniform in its logarithm
 - the round trip: 5 to 300 ms for bulk traffic and 2 to 60 ms for DNS, uniform in its logarithm
@@ -16,29 +15,13 @@ and a server near the senders. Each draw chooses these independently:
   new port for each query; else over TCP, TLS, HTTPS or QUIC, on new or on persistent connections
 - the ring: none in two draws of three, otherwise 2 to 40 ms at the line's rate
 - the rate: without a ring, it changes twice in every third draw, to half to twice its first value
-
-The delay of acknowledgements of bulk traffic varies by the time that the bottleneck takes to send a
-frame. Without this variation, every data segment would arrive a fixed time after another one has
-left. Its position in the gap between two departures would then decide how often the queue is full
-for everybody else (S. Floyd and V. Jacobson, "On traffic phase effects in packet-switched
-gateways", 1992, who add a random time of that length at the senders). That position is a matter of
-microseconds. It says nothing about a queue, and no real network keeps it for long. One draw of seed
-1000, which had no such variation, answers 98 % of the first attempts. With a round trip that is 6
-microseconds longer, it answers 90 %.
-
-The variation lets no acknowledgement overtake another, because the bottleneck sends data no faster.
-
-The two routers learn each other's address by ARP through the same queue, as the kernel's do. In
-draw 18 of seed 1002, CoDel marks 49 connections and drops whatever cannot be marked. No query gets
-an answer until CoDel drops the ARP packets too, and the link goes quiet.
 """
 
 from __future__ import annotations
 
-import math
 import random
-from decimal import Decimal
 
+from narrows.agreement.dumbbell import Dumbbell, log_uniform, red
 from narrows.scenario import Scenario
 
 DURATION_S = 80.0
@@ -58,9 +41,6 @@ CHANGES_S = (34.0, 57.0)
 DEVELOPMENT = range(100)
 SEALED_FROM = 1000
 
-FRAME_BITS = 1538 * 8
-"""Bits that a full frame takes on an Ethernet line."""
-
 
 def set_of(seed: int) -> str:
     """The set that a seed's draws belong to.
@@ -74,7 +54,7 @@ def set_of(seed: int) -> str:
     return "sealed" if seed >= SEALED_FROM else "other"
 
 
-# Long: the text of a scenario. The order of the draws is part of the distribution.
+# The order of the draws is part of the distribution.
 def drawn(seed: int, number: int) -> Scenario:
     """A draw of a seed, which changes only if the distribution does.
 
@@ -85,7 +65,7 @@ def drawn(seed: int, number: int) -> Scenario:
     chance = random.Random(f"narrows agreement/{seed}/{number}")
 
     def between(low: float, high: float) -> float:
-        return _log_uniform(chance, low, high)
+        return log_uniform(chance, low, high)
 
     rate = round(between(1e6, 50e6), -4)
     round_trip_ms = between(5.0, 300.0)
@@ -99,8 +79,6 @@ def drawn(seed: int, number: int) -> Scenario:
     pause_ms = between(50.0, 500.0)
     room = between(0.25, 4.0) * rate / 8.0 * round_trip_ms * 1e-3
     queue = _queue(chance, min(2e6, max(15e3, room)), marks=marks, crowded=crowded)
-    # Half of the range, but never more than the delay itself.
-    jitter_ms = min(1e3 * FRAME_BITS / rate / 2.0, math.floor(500.0 * round_trip_ms) / 1e3)
     ring_ms = between(2.0, 40.0) if chance.random() < 1 / 3 else 0.0
     ring_bytes = max(3100, round(rate / 8.0 * ring_ms * 1e-3))
     ring = f'ring = {{ bytes = "{ring_bytes} B" }}\n' if ring_ms else ""
@@ -112,77 +90,25 @@ def drawn(seed: int, number: int) -> Scenario:
         if not ring_ms
     )
     transport = _transport(chance)
-    text = f"""
-name = "draw-{seed}-{number}"
-seed = {number + 1}
-duration = "{DURATION_S:g} s"
-nodes = {{ hosts = ["senders", "server", "receivers", "stubs"], routers = ["near", "far"] }}
-
-[[links]]
-name = "bottleneck"
-between = ["near", "far"]
-rate = "{round(rate)} bit/s"
-framing = "ethernet"
-neighbours = "arp"
-forward = {{ queue = {queue} }}
-{ring}
-[[links]]
-name = "bulk"
-between = ["senders", "near"]
-rate = "200 Mbit/s"
-delay = "{round_trip_ms / 2:.3f} ms"
-framing = "ethernet"
-backward = {{ jitter = {{ deviation = "{1e3 * jitter_ms:.0f} us" }} }}
-
-[[links]]
-name = "dns"
-between = ["server", "near"]
-rate = "200 Mbit/s"
-delay = "{dns_ms / 2:.3f} ms"
-framing = "ethernet"
-
-[[links]]
-name = "lan"
-between = ["far", "receivers"]
-rate = "1 Gbit/s"
-framing = "ethernet"
-
-[[links]]
-name = "wifi"
-between = ["far", "stubs"]
-rate = "1 Gbit/s"
-framing = "ethernet"
-
-{changes}[[traffic]]
-kind = "bulk"
-name = "bulk"
-sender = "senders"
-receiver = "receivers"
-connections = {connections}
-ecn_share = {share}
-opener = "receiver"
-spread = "2 s"
-stagger = "random"
-tcp = {{ congestion = "{congestion}", timer_granularity = "10 ms" }}
-
-[[dns]]
-name = "stubs"
-client = "stubs"
-server = "server"
-workers = {workers}
-queries = 100000
-{transport}
-start = "{SETTLED_S:g} s"
-spread = "1 s"
-think_mean = "{pause_ms:.1f} ms"
-service = "0.5 ms"
-service_jitter_mean = "0.5 ms"
-
-[monitor]
-queues = {{ links = ["bottleneck.forward"], rate = 97.3 }}
-links = {{ links = ["bottleneck.forward"], rate = 10 }}
-"""
-    return Scenario.parse(text, file=f"draw {number} of seed {seed}")
+    network = Dumbbell(
+        name=f"draw-{seed}-{number}",
+        seed=number + 1,
+        duration_s=DURATION_S,
+        rate=rate,
+        queue=queue,
+        ring=ring,
+        round_trip_ms=round_trip_ms,
+        dns_ms=dns_ms,
+        changes=changes,
+        connections=connections,
+        share=f"ecn_share = {share}\n",
+        tcp=f'congestion = "{congestion}"',
+        workers=workers,
+        transport=transport,
+        settled_s=SETTLED_S,
+        pause_ms=pause_ms,
+    )
+    return Scenario.parse(network.text(), file=f"draw {number} of seed {seed}")
 
 
 def _transport(chance: random.Random) -> str:
@@ -198,18 +124,12 @@ def _transport(chance: random.Random) -> str:
     return f'transport = {{ kind = "{kind}", reuse = {other}, tcp = {tcp} }}'
 
 
-def _log_uniform(chance: random.Random, low: float, high: float) -> float:
-    """In decimals: the last bits of math.exp and math.log depend on the C library."""
-    steps = Decimal(chance.random())
-    return float(Decimal(low) * (Decimal(high) / Decimal(low)) ** steps)
-
-
 def _queue(chance: random.Random, room: float, *, marks: bool, crowded: bool) -> str:
     kinds = MARKING if marks else QUEUES
     kind = chance.choice([each for each in kinds if each in HASHING] if crowded else kinds)
     ecn = "true" if marks else "false"
     buckets = 1024 if crowded else chance.choice((1024, 65536))
-    target = _log_uniform(chance, 2.0, 30.0)
+    target = log_uniform(chance, 2.0, 30.0)
     packets = max(10, round(room / 1514))
     low, width = chance.uniform(0.1, 0.3), chance.uniform(0.2, 0.5)
     probability = chance.choice((0.02, 0.05, 0.1, 0.2))
@@ -219,15 +139,7 @@ def _queue(chance: random.Random, room: float, *, marks: bool, crowded: bool) ->
         case "pfifo":
             return f'{{ kind = "pfifo", limit = {packets} }}'
         case "red":
-            lower, upper = max(4500, round(room * low)), max(12_000, round(room * (low + width)))
-            # One or two packets above tc's default, so never too few for tc.
-            burst = math.ceil((2 * lower + upper) / 3000) + 1
-            return (
-                f'{{ kind = "red", limit = "{max(round(room), 2 * upper)} B", min = "{lower} B", '
-                f'max = "{upper} B", avpkt = "1000 B", burst = {burst}, '
-                # Below the shaper that gives the link its rate.
-                f"probability = {probability}, ecn = {ecn}, idles = false }}"
-            )
+            return red(room, low, width, probability, ecn)
         case "codel":
             return (
                 f'{{ kind = "codel", limit = {max(packets, 20)}, target = "{target:.1f} ms", '

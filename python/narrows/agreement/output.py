@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 from narrows.agreement.compare import METRICS, RESPONSE
 from narrows.agreement.conduct import Agreement
@@ -31,19 +32,15 @@ def write(result: Agreement, folder: Path) -> None:
 
 def agreement_table(result: Agreement) -> TextTable:
     """Each metric with its bound, the worst draws, and the draws that do not count."""
-    rows = [
-        (
-            entry["metric"],
-            _number(entry["mean_absolute_difference"], entry["unit"]),
-            _number(entry["by_chance"], entry["unit"]),
-            _number(entry["bound"], entry["unit"]),
-            _number(entry["within_twice_percent"], "%"),
-            "yes" if entry["agrees"] else "no",
-        )
-        for entry in result.summary()
-    ]
     worst = sorted(result.counted, key=lambda each: -each.worst())[:WORST]
     bounds = {metric.name: metric.bound_shown for metric in METRICS}
+    blocks = [
+        (
+            "" if factor == 1.0 else f"draws with {factor:g} times the bounds",
+            _rows(result.summary(factor)),
+        )
+        for factor in result.factors
+    ]
     listed = []
     for each in worst:
         name, by = max(each.judged().items(), key=lambda found: abs(found[1]) / bounds[found[0]])
@@ -54,7 +51,7 @@ def agreement_table(result: Agreement) -> TextTable:
         for each in result.comparisons
         if each.left_out
     ]
-    if result.at_the_jump:
+    if result.at_the_jump and len(result.factors) == 1:
         every = next(entry for entry in result.summary() if entry["metric"] == RESPONSE)
         notes.append(
             f"response time is not compared in {len(result.at_the_jump)} draws, in which one "
@@ -73,9 +70,23 @@ def agreement_table(result: Agreement) -> TextTable:
         f"{set_of(result.seed)} set, seed {result.seed}: {len(result.counted)} draws, "
         f"Linux {kernel.get('version')}, {clock} time",
         ("metric", "mean difference", "by chance", "bound", "within twice that", "agrees"),
-        [("", rows), ("worst draws (kernel and narrows)", listed)],
+        [*blocks, ("worst draws (kernel and narrows)", listed)],
         notes,
     )
+
+
+def _rows(summary: list[dict[str, Any]]) -> list[tuple[str, ...]]:
+    return [
+        (
+            entry["metric"],
+            _number(entry["mean_absolute_difference"], entry["unit"]),
+            _number(entry["by_chance"], entry["unit"]),
+            _number(entry["bound"], entry["unit"]),
+            _number(entry["within_twice_percent"], "%"),
+            "yes" if entry["agrees"] else "no",
+        )
+        for entry in summary
+    ]
 
 
 def _number(value: float | None, unit: str) -> str:

@@ -22,6 +22,9 @@ narrows agreement --draws 60 --seed 1001 --out runs/sealed
 
 # The same command again continues where it was stopped.
 narrows agreement --draws 60 --seed 1001 --out runs/sealed
+
+# Today's congestion controls and queues, on the guest of Linux 7.
+narrows agreement --draws 10 --distribution modern --backend kernel-7
 """
 
 
@@ -35,6 +38,14 @@ def command(
             "Seed of the draws: 0 to 99 are for development, 1000 and above are sealed.", "S"
         ),
     ] = 1,
+    distribution: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What the scenarios are drawn from: classic (CUBIC, Reno) or modern (BBR, DCTCP, "
+            "paced CUBIC), which needs the backend kernel-7.",
+        ),
+    ] = "classic",
     sim_seeds: Annotated[
         int, typer.Option(min=1, max=100, metavar="K", help="Simulator runs of each scenario.")
     ] = 10,
@@ -68,17 +79,21 @@ def command(
 
     A difference above its bound is a finding, not a failure.
     """
-    from narrows.agreement import conduct
+    from narrows.agreement import DISTRIBUTIONS, conduct
     from narrows.agreement.output import agreement_table, write
     from narrows.agreement.saved import OWN
     from narrows.results.folder import refuse_others
 
+    if distribution not in DISTRIBUTIONS:
+        known = " or ".join(DISTRIBUTIONS)
+        raise typer.BadParameter(f"--distribution: {distribution!r} is not known; use {known}")
     folder = out or free_folder(Path("runs"), "agreement")
     refuse_others(folder, allowed=OWN)
     with shown("agreement", quiet=quiet) as update:
         result = conduct(
             draws=draws,
             seed=seed,
+            distribution=DISTRIBUTIONS[distribution],
             sim_seeds=sim_seeds,
             kernel_seeds=kernel_seeds,
             backend=backend,
