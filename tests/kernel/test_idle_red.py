@@ -31,6 +31,16 @@ def test_an_average_that_should_decay_is_named(backend: str) -> None:
         assert not get(backend).differences(below_a_shaper(f"{{ {RED}{same} }}"))
 
 
+def test_turns_that_should_start_anew_are_named() -> None:
+    (found,) = get("kernel-7").differences(below_a_shaper('{ kind = "dualpi2", idles = true }'))
+    assert found.startswith("bottleneck.forward: queue.idles = true is not followed")
+    assert "above DualPI2" in found
+    for same in ("", ", idles = false"):
+        scenario = below_a_shaper(f'{{ kind = "dualpi2"{same} }}')
+        assert not get("kernel-7").differences(scenario)
+        assert not get("kernel-7").refusals(scenario)
+
+
 def test_the_simulator_follows_it() -> None:
     assert not get("sim").differences(below_a_shaper(f"{{ {RED}, idles = true }}"))
 

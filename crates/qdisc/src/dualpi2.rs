@@ -82,6 +82,10 @@ settings! {
         any_ect: bool = false, any();
         /// The share of the line that the classic queue gets at least, while both have packets.
         classic_protection: f64 = 0.1, share();
+        /// Whether its turns start anew with the L queue once both queues are empty. In Linux they
+        /// do directly above a device, but not below a shaper (`tbf`, `htb`), which never asks an
+        /// empty queue for a packet.
+        idles: bool = true, any();
         /// The size of the largest packet. The controller spares packets while less than twice this
         /// size waits.
         mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
@@ -149,6 +153,8 @@ struct Params {
     add: i64,
     take: i64,
     initial_credit: i64,
+    /// Whether the credit starts anew when both queues are empty.
+    idles: bool,
     /// The controller spares packets while fewer bytes wait.
     spared: u64,
 }
@@ -206,6 +212,7 @@ impl<P: Packet> Dualpi2<P> {
             add,
             take,
             initial_credit,
+            idles: config.idles,
             spared: 2 * mtu,
         };
         Self {
@@ -396,7 +403,9 @@ impl<P: Packet> Qdisc<P> for Dualpi2<P> {
             } else if classic {
                 self.take_classic(dropped)
             } else {
-                self.credit = self.params.initial_credit;
+                if self.params.idles {
+                    self.credit = self.params.initial_credit;
+                }
                 return None;
             };
             if let Some(packet) = packet {

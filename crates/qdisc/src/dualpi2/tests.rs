@@ -258,6 +258,17 @@ fn credit_moves_only_while_both_wait_and_starts_anew_when_both_are_empty() {
     assert_eq!(queue.credit(), -1211);
 }
 
+/// Nobody asks Linux's queue below a shaper while it is empty.
+#[test]
+fn credit_stays_if_nobody_notices_that_both_are_empty() {
+    let mut queue = Dualpi2::new(&Config { idles: false, ..frozen() }, 1);
+    put(&mut queue, Time::ZERO, Ecn::Ect1, 3);
+    put(&mut queue, Time::ZERO, Ecn::NotEct, 1);
+    assert_eq!(order(&mut queue, 4), "LLLC");
+    assert_eq!(order(&mut queue, 1), "");
+    assert_eq!(queue.credit(), -1211 + 450);
+}
+
 /// Nothing is dropped or marked by the controller while less than two MTUs are left.
 #[test]
 fn the_controller_spares_the_last_packets() {
@@ -436,6 +447,7 @@ fn any_times_and_sizes_will_do() {
             drop_enqueue: seed % 7 == 0,
             any_ect: seed % 5 == 0,
             classic_protection: [0.0, 1e-9, 0.5, 1.0][seed as usize % 4],
+            idles: seed % 2 == 0,
             mtu: Bytes::new([1, 1514, u32::MAX.into()][seed as usize % 3]),
         };
         let mut queue = Dualpi2::new(&config, seed);

@@ -9,8 +9,8 @@ most keys map one to one. The differences:
 - `red` with `adaptive` is refused: tc sends that flag in an attribute that `sch_red` ignores, so
   nothing would adapt.
 - A rate becomes a shaper above the queue. It never asks an empty queue for a packet, so RED does
-  not notice that it is idle (`idles = false`). Linux has no setting for this. `idle_red.py` names
-  each RED for which a scenario requests something else.
+  not notice that it is idle, nor does DualPI2 (`idles = false`). Linux has no setting for this.
+  `idle_red.py` names each of them for which a scenario requests something else.
 - PIE's timer has the kernel's granularity: 15 ms become 30 ms at HZ 100. `jiffy` is a property of
   the kernel.
 """
@@ -293,7 +293,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
         {
             *("limit", "memlimit", "target", "tupdate", "alpha", "beta", "step_thresh"),
             *("step_packets", "min_qlen_step", "coupling_factor", "classic_protection"),
-            *("drop_on_overload", "drop_enqueue", "any_ect", "mtu"),
+            *("drop_on_overload", "drop_enqueue", "any_ect", "mtu", "idles"),
         }
     ),
     "pie": frozenset(

@@ -1,10 +1,10 @@
-"""RED queues whose `idles` no kernel follows: Linux cannot be told whether the average decays.
+"""RED and DualPI2 queues whose `idles` no kernel follows: Linux has no setting for it.
 
 RED's idle time begins when something asks it for a packet and it has none (`red_dequeue`, sch_red.c
 of Linux 6.1). The shaper above it keeps the link's rate and never asks an empty queue
 (`htb_dequeue_tree`, `tbf_dequeue`), nor do the classes of htb. Only `prio` asks empty bands: those
-before the band that sends (`prio_dequeue`). All guest kernels have these shapers, including that of
-2010.
+before the band that sends (`prio_dequeue`). DualPI2's turns start anew at such a moment, too. All
+guest kernels have these shapers, including that of 2010.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def idle_red(scenario: Scenario) -> Iterator[str]:
-    """A sentence for each RED whose given `idles` differs from what a kernel does.
+    """A sentence for each RED or DualPI2 whose given `idles` differs from what a kernel does.
 
     Args:
         scenario: What would be run. Only values that it gives count.
@@ -30,9 +30,16 @@ def idle_red(scenario: Scenario) -> Iterator[str]:
                 if "idles" not in red.model_fields_set:
                     continue
                 if asked:
+                    name = "DualPI2" if red.kind == "dualpi2" else "RED"
                     yield (
-                        f"{where} is not followed: on a kernel, RED in a band notices that it is "
-                        "idle only when a later band sends; hint: leave idles out"
+                        f"{where} is not followed: on a kernel, {name} in a band notices that "
+                        "it is idle only when a later band sends; hint: leave idles out"
+                    )
+                elif red.idles and red.kind == "dualpi2":
+                    yield (
+                        f"{where} = true is not followed: on a kernel, the shaper above DualPI2 "
+                        "never asks an empty queue, so its turns do not start anew; "
+                        "hint: idles = false makes the simulator do the same"
                     )
                 elif red.idles:
                     yield (
@@ -43,8 +50,8 @@ def idle_red(scenario: Scenario) -> Iterator[str]:
 
 
 def _reds(queue: Any, place: str, *, asked: bool) -> Iterator[tuple[str, Any, bool]]:
-    """Every RED in a queue: its place, its settings, and whether anything asks it while empty."""
-    if queue.kind == "red":
+    """Every RED and DualPI2 in a queue: place, settings, and whether it is asked when empty."""
+    if queue.kind in ("red", "dualpi2"):
         yield place, queue, asked
     elif queue.kind == "classes":
         for number, entry in enumerate(queue.classes):
