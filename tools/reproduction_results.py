@@ -28,6 +28,12 @@ ARGUMENTS = {
     # Takes six minutes on two idle cores; needs narrows kernel prepare.
     "D-kernel": ("D", "--backend", "kernel-virtual", "--no-sensitivity", "--seeds", "5"),
     "S": ("S",),
+    "BBR": ("BBR", "--seeds", "4"),
+    # Takes five minutes on two idle cores; needs narrows kernel prepare.
+    "BBR-kernel": (
+        *("BBR-W3", "BBR-W4", "BBR-W6", "BBR-W7", "--backend", "kernel-virtual"),
+        *("--no-sensitivity", "--seeds", "3"),
+    ),
     # Takes a quarter of an hour on two cores.
     "L4S": ("L4S", "--seeds", "3"),
     # Needs root. Nothing else should run meanwhile.

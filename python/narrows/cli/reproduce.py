@@ -30,6 +30,10 @@ narrows reproduce
 # Table I of Harhalakis et al. 2011.
 narrows reproduce H1 H2
 
+# BBR beside CUBIC with a buffer of 16 bandwidth-delay products; L4S.
+narrows reproduce BBR-W7
+narrows reproduce L4S --no-sensitivity
+
 narrows reproduce H --quick --json | jq '.claims[] \\
     | select(.verdict == "fails")'
 

@@ -5,8 +5,8 @@ differences), `scenarios/`, the published values with their tolerances, and its 
 framework for them is in this package:
 
 >>> from narrows.reproduce import papers
->>> [paper.slug for paper in papers()]
-['harhalakis-2011', 'kantawala-2002', 'dana-2010', 'hayes-2010', 'wijnen-2012', 'l4s-2022']
+>>> [paper.key for paper in papers()]
+['H', 'K', 'D', 'S', 'R', 'BBR', 'L4S']
 """
 
 from __future__ import annotations
@@ -62,9 +62,10 @@ def papers() -> tuple[Paper, ...]:
     from narrows.reproduce.hayes_2010 import PAPER as HAYES
     from narrows.reproduce.kantawala_2002 import PAPER as KANTAWALA
     from narrows.reproduce.l4s_2022 import PAPER as L4S
+    from narrows.reproduce.ware_2019 import PAPER as WARE
     from narrows.reproduce.wijnen_2012 import PAPER as WIJNEN
 
-    return (HARHALAKIS, KANTAWALA, DANA, HAYES, WIJNEN, L4S)
+    return (HARHALAKIS, KANTAWALA, DANA, HAYES, WIJNEN, WARE, L4S)
 
 
 def ids() -> list[str]:

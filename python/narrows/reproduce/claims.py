@@ -106,6 +106,9 @@ class Claim:
     """The statistic over the seeds: the mean, or the standard deviation."""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """The least and the largest value that the metric can have; its interval lies between them."""
+    read_from: str = ""
+    """Whose plot the published number was read off, if the authors did not print it. Such a claim
+    never holds: within its reading error, it is undecided."""
     fitted: bool = False
     """Whether a setting was chosen to give this value."""
     note: str = ""
@@ -146,7 +149,7 @@ class Claim:
             return Verdict.UNDECIDED
         low, high = self.accepted
         if interval.inside(low, high):
-            return Verdict.HOLDS
+            return Verdict.UNDECIDED if self.read_from else Verdict.HOLDS
         outside = interval.high < low or interval.low > high
         return Verdict.FAILS if outside else Verdict.UNDECIDED
 
@@ -207,6 +210,15 @@ class Judged:
             for name, (_, verdict) in self.choices.items()
             if {self.base(name), verdict} == {Verdict.HOLDS, Verdict.FAILS}
         ]
+
+    @property
+    def within_reading(self) -> bool:
+        """Whether the whole interval lies within the reading error of a number from a plot."""
+        return (
+            bool(self.claim.read_from)
+            and self.interval is not None
+            and self.interval.inside(*self.claim.accepted)
+        )
 
     @property
     def seeds_needed(self) -> int | None:

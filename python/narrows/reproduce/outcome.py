@@ -129,6 +129,8 @@ def claim_document(judged: Judged, backend: str) -> dict[str, Any]:
         "relation": claim.worded.relation if claim.worded else None,
         "bound": claim.worded.bound if claim.worded else None,
         "flipped_by": judged.flips,
+        "read_from": claim.read_from,
+        "within_reading": judged.within_reading,
         "note": claim.note,
         "reason": reason(judged),
     }

@@ -149,6 +149,8 @@ def without_rows(outcome: Outcome) -> str:
 
 def verdict_text(judged: Judged) -> str:
     """The verdict, with the choices that flip it or the number of seeds that would decide it."""
+    if judged.within_reading:
+        return f"{judged.verdict} (within the reading error)"
     if judged.verdict is Verdict.UNDECIDED:
         needed = judged.seeds_needed
         seeds = f"about {needed}" if needed is not None else f"more than {MOST_SEEDS}"

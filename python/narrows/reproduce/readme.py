@@ -95,6 +95,8 @@ def _verdicts(claims: Sequence[Entry]) -> str:
 
 
 def _verdict(claim: Entry) -> str:
+    if claim.get("within_reading"):
+        return "undecided (within the reading error)"
     if claim["verdict"] == Verdict.UNDECIDED:
         needed = claim["seeds_needed"]
         seeds = f"about {needed}" if needed else f"more than {MOST_SEEDS}"

@@ -1,0 +1,43 @@
+"""The paper's declaration for the framework."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from narrows.reproduce.paper import Paper
+from narrows.reproduce.ware_2019.cells import CELLS, CHOICES
+from narrows.reproduce.ware_2019.claims import CLAIMS
+from narrows.reproduce.ware_2019.measure import measure
+from narrows.reproduce.ware_2019.plots import plots
+from narrows.reproduce.ware_2019.tables import tables
+
+PAPER = Paper(
+    key="BBR",
+    slug="ware-2019",
+    title="Modeling BBR's Interactions with Loss-Based Congestion Control",
+    citation="R. Ware, M. K. Mukerjee, S. Seshan, J. Sherry, IMC 2019",
+    folder=Path(__file__).parent,
+    cells=CELLS,
+    claims=CLAIMS,
+    choices=CHOICES,
+    measure=measure,
+    tables=tables,
+    plots=plots,
+    seeds=6,
+    choice_seeds=3,
+    quick={"duration": '"60 s"'},
+    summary=(
+        "BBR takes nearly all of a link with a buffer shorter than a bandwidth-delay product, "
+        "and less and less with longer ones: as published, and as the paper's model says.",
+        "Up to half a product and at 64 products, ours is within the reading error of the "
+        "plots. In between, our BBR gets 0.5 to 2.5 Mbit/s more than there.",
+        "Linux' own BBR gets the same as ours in the same network: 8.1 and 6.0 Mbit/s at one "
+        "and two products beside CUBIC, where ours gets 8.2 and 6.0 and the plots have 6.7 and "
+        "4.15. So the plots' Mininet, and not BBR, makes the difference; we cannot see how.",
+        "With eight BBR connections and long buffers, ours follows the model (0.33 at 64 "
+        "products), and the plot stays at 0.78, as if its buffer were limited to eight "
+        "products.",
+        "We do not find the headline of 40 % against sixteen CUBIC: BBR rises to a quarter in "
+        "400 s, in the simulator and on Linux; if BBR begins 5 s later, it gets more.",
+    ),
+)
