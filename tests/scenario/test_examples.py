@@ -197,3 +197,36 @@ def test_a_kept_connection_has_the_share_of_a_download(transport: str) -> None:
     assert several.summary["dns"]["within_1s_percent"] > 80
     assert kept.summary["dns"]["within_1s_percent"] < 60
     assert not several.flags
+
+
+def goodput(found: Run, group: str) -> float:
+    rate = found.summary["flows"]["groups"][group]["goodput_mbit_per_s"]
+    assert isinstance(rate, float)
+    return rate
+
+
+def test_bbr_takes_most_of_a_short_fifo_and_a_third_of_a_deep_one() -> None:
+    path = ROOT / "scenarios" / "bbr-beside-cubic.toml"
+    # Linux 7.3 with the same scenario: 41.4 and 4.6 Mbit/s.
+    short = run(Scenario.load(path))
+    assert 0.85 < goodput(short, "bbr") / (goodput(short, "bbr") + goodput(short, "cubic")) < 0.95
+    # A probe each ten seconds (draft-cardwell-iccrg-bbr-congestion-control-00, 4.3.5).
+    states = short.table("flow_states").filter(group="bbr")
+    probing = states.filter(state="probe-rtt")["t_s"]
+    assert sorted({int(at // 10) for at in probing}) == [1, 2, 3, 4, 5]
+    deep = run(Scenario.load(path, set={"queue.limit": "1300 kB"}))
+    assert 0.25 < goodput(deep, "bbr") / (goodput(deep, "bbr") + goodput(deep, "cubic")) < 0.45
+    assert quantile(deep.queries.filter(group="udp")["response_ms"], 0.5) > 150
+
+
+def test_only_packets_of_prague_do_not_wait_behind_dualpi2() -> None:
+    def waits(**changes: str) -> dict[str, float]:
+        path = ROOT / "scenarios" / "l4s-coexistence.toml"
+        delays = run(Scenario.load(path, set=changes)).table("queue_delays")
+        return dict(delays.select("ecn", "wait_p50_ms").iter_rows())
+
+    # RFC 9332: a target of 15 ms for one queue, and marks from 1 ms on in the other.
+    both = waits()
+    assert both["ect1"] < 1
+    assert both["not-ect"] == pytest.approx(15, abs=3)
+    assert waits(**{"traffic.cubic.tcp.congestion": "prague"})["not-ect"] < 1
