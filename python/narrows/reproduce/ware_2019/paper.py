@@ -31,7 +31,7 @@ PAPER = Paper(
         "and less and less with longer ones: as published, and as the paper's model says.",
         "Up to half a product and at 64 products, ours is within the reading error of the "
         "plots. In between, our BBR gets 0.5 to 2.5 Mbit/s more than there.",
-        "Linux' own BBR gets the same as ours in the same network: 8.1 and 6.0 Mbit/s at one "
+        "Linux' own BBR gets the same as ours in the same network: 8.2 and 5.9 Mbit/s at one "
         "and two products beside CUBIC, where ours gets 8.2 and 6.0 and the plots have 6.7 and "
         "4.15. So the plots' Mininet, and not BBR, makes the difference; we cannot see how.",
         "With eight BBR connections and long buffers, ours follows the model (0.33 at 64 "
