@@ -13,6 +13,7 @@ import pytest
 
 from narrows import Run, Scenario, run
 from narrows.sweeps.axes import parse_vary
+from narrows.sweeps.options import varied
 
 ROOT = Path(__file__).parents[2]
 
@@ -230,3 +231,13 @@ def test_only_packets_of_prague_do_not_wait_behind_dualpi2() -> None:
     assert both["ect1"] < 1
     assert both["not-ect"] == pytest.approx(15, abs=3)
     assert waits(**{"traffic.cubic.tcp.congestion": "prague"})["not-ect"] < 1
+
+
+def test_the_plan_of_the_finding_on_bbr_fits_its_scenario() -> None:
+    scenario = ROOT / "scenarios" / "bbr-beside-cubic.toml"
+    plan = ROOT / "docs" / "plans" / "bbr-and-l4s.toml"
+    values, seeds = varied(plan, [], [], {}, None)
+    assert seeds == 10
+    for changes in values["variants"].values():
+        for queue in values["vary"]["queue"]:
+            Scenario.load(scenario, set={**values["set"], **changes, "queue": queue})
