@@ -129,6 +129,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
         ],
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
         flow_monitor: None,
