@@ -1,8 +1,8 @@
 //! Packets, 32 bytes each.
 //!
-//! A [`Packet`] is a compact form of a TCP segment or a datagram. SACK blocks and
-//! the AccECN option are kept in the [`OptionPool`] instead: a packet with room for them would be
-//! twice as long, and almost every packet has none.
+//! A [`Packet`] is a compact form of a TCP segment or a datagram. SACK blocks and the AccECN option
+//! are kept in the [`OptionPool`] instead: a packet with room for them would be twice as long, and
+//! almost every packet has none.
 
 mod datagrams;
 mod segments;
@@ -27,8 +27,8 @@ pub(crate) struct Packet {
     tsval: u32,
     /// TCP: the timestamp that it echoes. UDP: the message's second note.
     tsecr: u32,
-    /// TCP: the handle of SACK blocks and the AccECN option, or packed SYN options. Fragment: its datagram's
-    /// number.
+    /// TCP: the handle of SACK blocks and the AccECN option, or packed SYN options. Fragment: its
+    /// datagram's number.
     extra: u32,
     /// The length of the IP packet.
     pub(crate) bytes: u16,

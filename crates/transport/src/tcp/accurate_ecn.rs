@@ -1,8 +1,8 @@
 //! What segments say with Accurate ECN: ACE, a counter of marked packets in three flags, and the
 //! AccECN option, counters of payload bytes by codepoint.
 //!
-//! Source: RFC 9768, 3.2.2 and 3.2.3. The option's counters have 24 bits. The option has two orders, and each may end
-//! after any field:
+//! Source: RFC 9768, 3.2.2 and 3.2.3. The option's counters have 24 bits. The option has two orders,
+//! and each may end after any field:
 //!
 //! ```text
 //! order 0 (kind 172)   length   EE0B   ECEB   EE1B

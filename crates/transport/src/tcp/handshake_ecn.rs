@@ -27,8 +27,8 @@
 //!   is reported only by ECE on the handshake's third segment.
 //! - RFC 9768, 3.1.4.1, lets a client ask for Accurate ECN again on its first repeated SYN; here, as
 //!   in Linux, a repeated SYN asks for nothing.
-//! - With ECN++ and without `accurate_ecn`, bare acknowledgements, window probes and resets stay Not-ECT, because RFC 3168's
-//!   feedback could not report that they were marked.
+//! - With ECN++ and without `accurate_ecn`, bare acknowledgements, window probes and resets stay
+//!   Not-ECT, because RFC 3168's feedback could not report that they were marked.
 
 use narrows_units::Ecn;
 

@@ -1,10 +1,11 @@
-//! Pacing: segments leave one by one at a rate, or in small bursts, and not as fast as the windows
+//! Pacing: segments leave at a rate, one by one or in small bursts, and not as fast as the windows
 //! allow.
 //!
-//! Source: Linux 6.1 `tcp_update_pacing_rate`, `tcp_update_skb_after_send`, `tcp_pacing_check`,
-//! `tcp_tso_autosize`: a sender that paces itself (`SK_PACING_NEEDED`). The first ten data segments
-//! of a connection leave at once. A segment that leaves late gives the next one up to half of its
-//! time back.
+//! Source: the behaviour of Linux 6.1 without the queue `fq`, where TCP paces by itself
+//! (`SK_PACING_NEEDED`); `tcp_update_pacing_rate`, `tcp_update_skb_after_send`, `tcp_pacing_check`
+//! and `tcp_tso_autosize` decide there. The first ten data segments of a connection leave at once.
+//! Each segment takes its length divided by the rate. If it leaves late, the next one may leave
+//! earlier, by this lateness but at most by half of that time.
 
 use narrows_units::{MaybeTime, Time};
 
@@ -19,11 +20,11 @@ pub(super) struct Pace {
     pub rate: Option<u64>,
     /// `tcp_wstamp_ns`: when the next segment may leave, in nanoseconds since the start.
     next_ns: u64,
-    /// How much later than it might the burst at hand has left, in nanoseconds.
+    /// How much later than it might have the current burst has left, in nanoseconds.
     late_ns: u64,
-    /// The segments of the burst at hand that may still leave.
+    /// The number of segments of the current burst that may still leave.
     burst: u32,
-    /// The data segments sent, up to the first ten.
+    /// The number of data segments sent, up to ten.
     sent: u8,
     /// When the sender goes on, if only its pace holds it back.
     pub resumes_at: MaybeTime,
@@ -75,8 +76,8 @@ impl Pace {
         due
     }
 
-    /// Notes that a segment of `len` payload bytes leaves. `burst`: the segments of which it may be
-    /// the first.
+    /// Notes that a segment of `len` payload bytes leaves. `burst`: the number of segments in a burst,
+    /// if it is the first of one.
     pub(super) fn note_sent(&mut self, cx: &Context, len: u16, burst: u32) {
         if self.burst == 0 {
             let now_ns = now_ns(cx);
@@ -98,7 +99,7 @@ impl Pace {
         self.next_ns += ns - early;
     }
 
-    /// Ends the burst at hand, because nothing more may be sent now.
+    /// Ends the current burst, because nothing more may be sent now.
     pub(super) fn end_burst(&mut self) {
         self.burst = 0;
     }
@@ -108,9 +109,9 @@ impl Pace {
         (self.next_ns.saturating_sub(now_ns(cx)) / 1000) as u32
     }
 
-    /// Returns the segments that leave together: what segmentation offload would take at once
-    /// (`tcp_tso_autosize`: a millisecond at the pacing rate, and more on short paths), or 1
-    /// without it.
+    /// Returns the number of segments that leave together: what segmentation offload would take at
+    /// once (`tcp_tso_autosize`: about a millisecond at the pacing rate, and more on short paths), or
+    /// 1 without it. `shortest_us`: the shortest round trip in microseconds.
     pub(super) fn burst_size(&self, offload: bool, mss: u16, shortest_us: u32) -> u32 {
         if !offload {
             return 1;
@@ -120,8 +121,8 @@ impl Pace {
         ((bytes / u64::from(mss.max(1))) as u32).max(self.least_burst())
     }
 
-    /// Returns the least segments that leave together with segmentation offload: two, or one if a
-    /// control with a rate of its own is slow (`bbr_min_tso_segs`).
+    /// Returns the smallest number of segments that leave together with segmentation offload: two, or
+    /// one if BBR is slow (`bbr_min_tso_segs`).
     pub(super) fn least_burst(&self) -> u32 {
         let is_slow = self.rates.is_some() && self.rate.is_some_and(|rate| rate < SLOW);
         if is_slow { 1 } else { 2 }
@@ -133,8 +134,9 @@ impl Pace {
     }
 
     /// Sets the rate of a control that has none of its own (`tcp_update_pacing_rate`): twice the
-    /// window in a round trip in slow start, afterwards `percent` of it. `out`: the segments in
-    /// flight; `eighths`: eight times the smoothed round trip, in microseconds.
+    /// window in a round trip while the window is below half of ssthresh, afterwards `percent` of it.
+    /// `mss`: the bytes that count of each segment; `out`: the segments sent and not acknowledged;
+    /// `eighths`: eight times the smoothed round trip, in microseconds.
     pub(super) fn follow_window(
         &mut self,
         window: Window,
@@ -156,7 +158,7 @@ const PS_PER_NS: u64 = 1000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// The data segments that leave before pacing begins.
 const AT_ONCE: u8 = 10;
-/// `GSO_MAX_SIZE`.
+/// The longest burst in bytes (`GSO_MAX_SIZE`).
 const LARGEST_BURST: u64 = 65_536;
-/// 1.2 Mbit/s, in bytes a second.
+/// The rate below which BBR sends segments one by one: 1.2 Mbit/s, in bytes a second.
 const SLOW: u64 = 150_000;

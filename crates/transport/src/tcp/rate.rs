@@ -1,9 +1,9 @@
 //! Delivery rate samples: how fast the path has delivered what was sent.
 //!
 //! Written from draft-cheng-iccrg-delivery-rate-estimation-00, with its steps and variables, in
-//! segments and microseconds. As Linux 6.1 does it, a sample comes from the most recently sent of
-//! the delivered segments; the check whether the application limits the sender comes before each
-//! write. Difference: a host has no queue of its own here, so only what TCP has not sent yet counts.
+//! segments and microseconds. As in Linux 6.1, a sample comes from the most recently sent of the
+//! delivered segments, and each write first checks whether the application limits the sender.
+//! Difference: a host has no queue of its own here, so only what TCP has not sent yet counts.
 
 use alloc::collections::VecDeque;
 
@@ -20,10 +20,10 @@ pub(super) struct Rates {
     first_sent_us: u32,
     /// C.delivered_time: when something was last delivered.
     pub delivered_us: u32,
-    /// C.app_limited: the count of delivered segments after which the application no longer limits
-    /// the sender; 0 if it does not now.
+    /// C.app_limited: the application limits the sender until more segments than this are delivered;
+    /// 0: it does not.
     app_limited: u32,
-    /// What the acknowledgement at hand has delivered.
+    /// The newest segment that the current acknowledgement delivers.
     newest: Option<Newest>,
     /// The segments in flight before this acknowledgement.
     prior_in_flight: u32,
@@ -35,7 +35,7 @@ struct Sent {
     first_sent_us: u32,
     delivered_us: u32,
     is_app_limited: bool,
-    /// Whether a SACK has reported it, so that its acknowledgement tells nothing more.
+    /// Whether a SACK has reported it, so that its acknowledgement says nothing new.
     is_used: bool,
 }
 
@@ -128,7 +128,8 @@ impl Rates {
 
     /// Returns the sample of an acknowledgement (section 3.3, GenerateRateSample). `delivered` and
     /// `total` count the segments that it and the whole connection have delivered, and `lost` those
-    /// that it shows to be lost. Sections 3.3's bound is the shortest round trip.
+    /// that it shows to be lost. An interval below `shortest_us`, the shortest round trip, gives no
+    /// rate.
     pub(super) fn sample(
         &mut self,
         us: u32,

@@ -1,6 +1,6 @@
-//! Whether a sender repairs losses or shrinks its window.
+//! The congestion state of a sender: whether it repairs losses or reduces its window.
 
-/// `tcp_ca_state`.
+/// The congestion state (`tcp_ca_state`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum State {
     /// Nothing is dubious.

@@ -1,10 +1,11 @@
 //! Replays what the senders of a Linux kernel got and sent, segment by segment. The sending half
 //! gets the same acknowledgements at the same times, and must send the same segments.
 //!
-//! The files in kernel/ are from a guest of Linux 6.1.192. `tools/kernel_replay.py` makes them, and
-//! says what their lines mean and how the connections of `bbr` and `paced` differ from the others.
-//! Those are eight connections of 8 s over 2 Mbit/s, with a delay that varies, so that
-//! acknowledgements overtake each other. A tenth of the packets is lost or marked.
+//! The files in kernel/ are from a guest of Linux 6.1.192, and those of accurate ECN from one of Linux
+//! 7.3.4. `tools/kernel_replay.py` makes them, and says what their lines mean. The files of BBR,
+//! pacing, DCTCP and accurate ECN have up to three connections over a path without jitter. The others
+//! have eight connections of 8 s over 2 Mbit/s, with a delay that varies, so that acknowledgements
+//! overtake each other. A tenth of the packets is lost or marked there.
 //!
 //! If a connection differs once, everything after it may differ, because the acknowledgements
 //! answer what the kernel sent. So the test counts what is equal up to the first difference. The

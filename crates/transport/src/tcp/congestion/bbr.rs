@@ -9,7 +9,7 @@
 //! - The window has room for three bursts and for what aggregated acknowledgements release at once
 //!   (`extra_acked`; draft version 01, 4.5).
 //! - A path with a token bucket that drops (a policer) is paced at its long-term rate.
-//! - The startup ends at 25 % less than expected in three rounds; a timeout begins that count anew.
+//! - A timeout restarts the search for the full pipe, which ends STARTUP (4.3.2.2).
 //!
 //! Difference: the phase in which PROBE_BW begins comes from the initial sequence number and the
 //! number of such beginnings, so that a run can be repeated.
@@ -487,7 +487,7 @@ fn bytes_per_second(bandwidth: u64, gain: u64, mss: u32) -> u64 {
     ((scaled * (1_000_000 / 100 * (100 - MARGIN_PERCENT))) >> BANDWIDTH_SCALE) as u64
 }
 
-/// Returns a number that looks random (the finaliser of MurmurHash3).
+/// Returns a number that looks random (the last step of MurmurHash3).
 fn spread(seed: u32) -> u32 {
     let mut x = seed;
     x = (x ^ (x >> 16)).wrapping_mul(0x85eb_ca6b);

@@ -13,12 +13,15 @@ pub(crate) struct Path<'a> {
     /// The segments delivered and lost on the whole connection.
     pub delivered: u32,
     pub lost: u32,
+    /// The segments in flight.
     pub in_flight: u32,
+    /// The payload of a full segment in bytes.
     pub mss: u32,
+    /// The smoothed and the shortest round trip in microseconds; `None` before the first one.
     pub srtt_us: Option<u32>,
     pub shortest_us: Option<u32>,
     pub recovery: State,
-    /// Whether the acknowledgement at hand was probably delayed.
+    /// Whether the current acknowledgement was probably delayed.
     pub ack_is_delayed: bool,
 }
 
@@ -44,8 +47,8 @@ impl Path<'_> {
         }
     }
 
-    /// Returns the segments that leave in a millisecond, which is what segmentation offload takes
-    /// at once (`bbr_tso_segs_goal`).
+    /// Returns the number of segments that leave in a millisecond, which is what segmentation offload
+    /// takes at once, from one or two to 127 (`bbr_tso_segs_goal`).
     pub(super) fn burst_goal(&self) -> u32 {
         let rate = self.pace.rate.unwrap_or(0);
         let segments = ((rate >> 10).min(LARGEST_BURST) / u64::from(self.mss.max(1))) as u32;
@@ -58,5 +61,6 @@ impl Path<'_> {
     }
 }
 
-/// The most bytes that Linux sends at once: 64 KiB with the headers.
+/// The most payload bytes that Linux sends at once: 64 KiB without the room that it reserves for
+/// headers.
 const LARGEST_BURST: u64 = 65_215;

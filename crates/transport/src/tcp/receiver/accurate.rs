@@ -1,11 +1,11 @@
 //! The receiver of Accurate ECN: it counts marked packets and bytes, and reports the counts.
 //!
-//! Source: RFC 9768, 3.2; where the RFC leaves a choice, Linux 7.3 with `tcp_ecn_option = 2`: the
-//! AccECN option is on every segment while it fits, and data are acknowledged at once when marks
-//! begin and when they end (the RFC asks only for the former). Differences from Linux: the option begins with
-//! the counter of ECT(0) unless ECT(1) has arrived, so that a shortened option leaves out a counter
-//! that does not change. `tcp_ecn_option_beacon` changes nothing, because the option is always
-//! there. The path never removes options, so nothing looks whether it does.
+//! Source: RFC 9768, 3.2; where the RFC leaves a choice, Linux 7.3 with `tcp_ecn_option = 2`: every
+//! segment has the AccECN option if it fits, and data are acknowledged at once when marks begin and
+//! when they end (the RFC asks only for the former). Differences from Linux: the option begins with
+//! the counter of ECT(0) until ECT(1) arrives, so that a shortened option leaves out a counter that
+//! does not change. `tcp_ecn_option_beacon` changes nothing, because every segment has the option
+//! anyway. Nothing checks whether the path removes options, because no path here does.
 
 use narrows_units::Ecn;
 
@@ -108,7 +108,7 @@ impl Accurate {
 const MARKS_WITH_DATA: u32 = 2;
 /// ... or not.
 const MARKS_WITHOUT_DATA: u32 = 3;
-/// The room for options in a header.
+/// The room for options in a TCP header, in bytes.
 const MOST_OPTIONS: usize = 40;
-/// An option with two fields.
+/// The length of an option with two fields, in bytes.
 const SMALLEST_USEFUL: usize = 8;

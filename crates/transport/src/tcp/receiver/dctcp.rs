@@ -1,9 +1,9 @@
 //! The receiver of DCTCP: ECE says whether the latest data were marked.
 //!
 //! Source: RFC 8257, 3.2 and its figure 1. When the state changes while an acknowledgement is
-//! delayed, that acknowledgement is sent at once with the old state, and the segment that changed
-//! the state is acknowledged at once, too (Linux 6.12 does so as well). CWR does not change the state. As in Linux, data with CWR are
-//! acknowledged at once.
+//! delayed, that acknowledgement is sent at once with the old state. The segment that changed the
+//! state is acknowledged at once, too, as Linux 6.12 does. CWR does not change the state, but as in
+//! Linux, data with CWR are acknowledged at once.
 
 use crate::tcp::Seq;
 

@@ -1,9 +1,9 @@
 //! What a sender shows of itself: window, round trips, rate and state.
 //!
-//! Source: Linux 6.1 `tcp_get_info` and `tcp_update_pacing_rate`. Differences: the bytes in flight
-//! are never more than what was sent and is not acknowledged, while segments times their full length
-//! would count a short last segment as a full one. The rate of a sender that does not pace is what
-//! Linux would compute now, not at the last acknowledgement.
+//! Source: Linux 6.1 `tcp_get_info` and `tcp_update_pacing_rate`. Differences: Linux counts each
+//! segment in flight as a full one; here the bytes in flight never exceed those that were sent and
+//! are not acknowledged. The rate of a sender that does not pace is what Linux would compute now,
+//! not at the last acknowledgement.
 
 use narrows_units::{Rate, Span};
 
@@ -34,9 +34,9 @@ impl Sender {
         }
     }
 
-    /// `tcp_update_pacing_rate`, for a sender that does not pace: twice the window in a round trip while it is below half of
-    /// ssthresh, and 1.2 times the window from there on (`tcp_pacing_ss_ratio`,
-    /// `tcp_pacing_ca_ratio`).
+    /// `tcp_update_pacing_rate`, for a sender that does not pace: twice the window in a round trip
+    /// while the window is below half of ssthresh, and 1.2 times the window from there on
+    /// (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
     fn usual_rate(&self) -> Option<Rate> {
         let percent = if self.window.cwnd < self.window.ssthresh / 2 { 200 } else { 120 };
         let segments = self.window.cwnd.max(self.packets_out);

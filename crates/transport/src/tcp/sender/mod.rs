@@ -5,8 +5,8 @@
 //!
 //! Differences, each kept small on purpose:
 //!
-//! - Segments are not split, joined or sent as TSO bursts; a record is a packet. The reference test
-//!   beds turn offload off.
+//! - Segments are not split or joined; a record is a packet. The reference test beds turn offload
+//!   off. With `segmentation_offload`, a sender that paces sends several segments at once.
 //! - There are no TCP small queues, because there is no queue between an endpoint and its caller.
 //! - `min_rtt` is the minimum over the whole connection, not over the last 300 s.
 //! - There is no metrics cache between connections, no MTU probing, no thin-stream timeout and no

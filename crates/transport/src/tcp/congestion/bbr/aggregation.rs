@@ -1,19 +1,22 @@
 //! Acknowledgements that come in bunches: how many segments they report beyond what the bandwidth
 //! explains.
 //!
-//! Source: Linux 6.1 `bbr_update_ack_aggregation`; draft-cardwell-iccrg-bbr-congestion-control-01,
-//! 4.5 (BBRUpdateACKAggregation), which describes it.
+//! Source: draft-cardwell-iccrg-bbr-congestion-control-01, 4.5 (BBRUpdateACKAggregation), with the
+//! constants of Linux 6.1 (`bbr_update_ack_aggregation`).
 
 use super::super::sample::RateSample;
 use super::{BANDWIDTH_SCALE, BANDWIDTH_UNIT};
 use crate::tcp::clock::elapsed_us;
 
+/// The state of the estimate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Aggregation {
+    /// When the interval began, and the segments acknowledged since then.
     since_us: u32,
     acked: u32,
     /// The most extra segments of this window of rounds and of the one before.
     extra: [u32; 2],
+    /// The rounds of this window, and its place in `extra`.
     rounds: u8,
     current: usize,
 }
@@ -60,7 +63,9 @@ impl Aggregation {
     }
 }
 
+/// The rounds of a window.
 const WINDOW_ROUNDS: u8 = 5;
 /// An interval that has acknowledged so many segments begins anew.
 const RESET: u32 = 1 << 20;
+/// 100 ms: how much of the bandwidth `extra` may be.
 const LONGEST_US: u64 = 100_000;

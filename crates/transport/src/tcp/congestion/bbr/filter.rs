@@ -1,8 +1,8 @@
 //! The maximum of the last rounds.
 //!
-//! Written from Kathleen Nichols' description of a windowed filter that keeps the best three
-//! samples of a window (Linux 6.1 lib/win_minmax.c names it): in constant space, a maximum leaves
-//! when it is older than the window, and the second best is from its later part.
+//! Written from Kathleen Nichols' description of a windowed filter, which Linux 6.1 uses too. It
+//! needs constant space, because it keeps only the best three samples of a window. None is older
+//! than the one before it. When the best is older than the window, the second takes its place.
 
 /// A sample and its round.
 #[derive(Clone, Copy, Debug, Default)]

@@ -1,8 +1,10 @@
-//! The rate of a policer: a token bucket that drops what exceeds it, after a burst.
+//! The rate of a policer: a token bucket that drops what exceeds its rate, after a burst.
 //!
-//! Source: Linux 6.1 `bbr_lt_bw_sampling`, which no draft describes. While losses persist, the rate
-//! of whole intervals that begin and end with a loss is compared. If two are alike, BBR keeps to
-//! their mean for 48 rounds.
+//! Source: the rules and constants of Linux 6.1 (`bbr_lt_bw_sampling`), which no draft describes.
+//! While losses go on, BBR measures the delivery rate of intervals of 4 to 16 rounds that begin and
+//! end with a loss, and in which about a fifth as many segments are lost as delivered, or more. If
+//! two in a row have nearly the same rate (within 1/8, or 4 kbit/s), BBR keeps to their mean for 48
+//! rounds.
 
 use super::super::path::Path;
 use super::{BANDWIDTH_UNIT, SCALE, UNIT, bytes_per_second};
@@ -14,13 +16,16 @@ pub(super) struct Policer {
     found: bool,
     /// The rate of the last interval, or the mean of two; 0: none yet.
     rate: u64,
+    /// Rounds of the current interval, or for which the rate was kept.
     rounds: u32,
+    /// When the current interval began, and what had been delivered and lost by then.
     since_ms: u32,
     delivered: u32,
     lost: u32,
 }
 
 impl Policer {
+    /// Returns whether there is a policer.
     pub(super) fn is_found(&self) -> bool {
         self.found
     }
@@ -115,7 +120,7 @@ impl Policer {
 const LEAST_ROUNDS: u32 = 4;
 const MOST_ROUNDS: u32 = 4 * LEAST_ROUNDS;
 const KEPT_ROUNDS: u32 = 48;
-/// 20 % in 1/256: what an interval has to lose.
+/// 20 % in 1/256: the least share of losses in an interval.
 const LOSS: u64 = 50;
 /// 1/8 in 1/256: how far two rates may be apart.
 const ALIKE: u64 = UNIT / 8;
