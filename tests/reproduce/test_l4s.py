@@ -11,7 +11,7 @@ from narrows.reproduce.claims import Verdict
 from narrows.reproduce.l4s_2022 import PAPER
 from narrows.reproduce.l4s_2022.cells import FAIR_QUEUES
 from narrows.reproduce.l4s_2022.claims import tolerance
-from narrows.reproduce.l4s_2022.published import DIVIDED, FAIRNESS, OVERLOAD, mixed
+from narrows.reproduce.l4s_2022.published import FAIRNESS, NUMBERED, OVERLOAD, mixed
 from narrows.reproduce.runner import reproduce
 
 
@@ -20,7 +20,7 @@ def test_each_row_of_the_sources_is_a_cell_with_claims() -> None:
     assert len(rows) == 48
     assert len({row.cell for row in rows}) == 48
     named = {row.id.removeprefix("L4S-") for row in rows}
-    assert set(DIVIDED.values()) <= named
+    assert set(NUMBERED.values()) <= named
     cells = {cell.name for cell in PAPER.cells}
     claimed = {name for claim in PAPER.claims for name in claim.cells}
     assert claimed == cells

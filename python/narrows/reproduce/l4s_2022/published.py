@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-DIVIDED = {
+NUMBERED = {
     ("dualpi2", "prague", "cubic", 5, 5): "D1",
     ("dualpi2", "prague", "cubic", 5, 20): "D2",
     ("dualpi2", "prague", "cubic", 5, 100): "D3",
@@ -64,7 +64,7 @@ class Mixed:
     def id(self) -> str:
         """The claim's id."""
         key = (self.aqm, self.ecn, self.classic, self.rtt_ecn_ms, self.rtt_classic_ms)
-        return f"L4S-{DIVIDED.get(key, f'CSV{self.line}')}"
+        return f"L4S-{NUMBERED.get(key, f'CSV{self.line}')}"
 
     @property
     def cell(self) -> str:

@@ -106,11 +106,7 @@ CHOICES = [
     Choice(
         "receive windows without a limit",
         "Linux's default of 3 MB in flight is less than the longest buffers hold",
-        {
-            f"traffic.{group}.tcp.{key}": value
-            for group in ("bbr", "other")
-            for key, value in (("receive_buffer", '"64 MiB"'),)
-        },
+        {f"traffic.{group}.tcp.receive_buffer": '"64 MiB"' for group in ("bbr", "other")},
         cells=SHARED,
     ),
 ]
