@@ -139,7 +139,7 @@ impl Settings for Config {
         if self.ecn_control == EcnControl::SynAck && self.is_accurate() {
             return error("ecn_control", "is syn-ack, whose feedback is not that of accurate_ecn");
         }
-        if self.marks_everything() && self.is_classic() {
+        if self.sends_only_ect() && self.is_classic() {
             return error("congestion", "counts marks, which does not go with reduction at-once");
         }
         if self.accurate_ecn && self.is_classic() {

@@ -70,14 +70,14 @@ impl State {
             let plus_plus = config.ecn_control == EcnControl::PlusPlus;
             let accurate = plus_plus || config.is_accurate();
             let asks = if accurate { asks.with(Flags::AE) } else { asks };
-            let capable = plus_plus || config.marks_everything();
+            let capable = plus_plus || config.sends_only_ect();
             return (asks, if capable { config.ect() } else { Ecn::NotEct });
         }
         let flags = Flags::SYN.with(Flags::ACK);
         if !self.receiver.ecn {
             return (flags, Ecn::NotEct);
         }
-        let capable = config.ecn_control != EcnControl::Data || config.marks_everything();
+        let capable = config.ecn_control != EcnControl::Data || config.sends_only_ect();
         let ect_if = |capable: bool| if capable { config.ect() } else { Ecn::NotEct };
         match self.handshake_ecn {
             HandshakeEcn::Accurate(syn) => {

@@ -66,11 +66,12 @@ impl Config {
 
     /// Returns whether connections negotiate ECN.
     pub(crate) fn wants_ecn(&self) -> bool {
-        self.ecn || self.is_accurate() || self.marks_everything()
+        self.ecn || self.is_accurate() || self.sends_only_ect()
     }
 
-    /// Returns whether the congestion control lets every segment be marked, also SYN and SYN-ACK.
-    pub(crate) fn marks_everything(&self) -> bool {
+    /// Returns whether every segment is ECN-capable, also SYN and SYN-ACK, because the congestion
+    /// control counts marks.
+    pub(crate) fn sends_only_ect(&self) -> bool {
         Congestion::COUNT_MARKS.contains(&self.congestion.word())
     }
 

@@ -30,7 +30,7 @@ pub(super) use sample::{Delivery, Rate, RateSample};
 pub(super) use window::INFINITE_SSTHRESH;
 pub use window::{Signal, Window};
 
-/// The headers of IPv4, and of TCP with timestamps and the AccECN option.
+/// The length in bytes of the headers of IPv4, and of TCP with timestamps and the AccECN option.
 const HEADERS: u16 = 64;
 
 /// The congestion control of one sender, with its state.
@@ -77,10 +77,10 @@ impl Control {
         }
     }
 
-    /// Returns whether it sets the window with every acknowledgement. TCP then changes no window by
-    /// itself.
+    /// Returns whether it sets the window with every acknowledgement. TCP itself then does not change
+    /// the window.
     #[inline]
-    pub(super) fn has_model(&self) -> bool {
+    pub(super) fn sets_window(&self) -> bool {
         matches!(self, Self::Bbr(_) | Self::Prague(_))
     }
 
@@ -118,7 +118,8 @@ impl Control {
         }
     }
 
-    /// Returns whether it counts marks.
+    /// Returns whether [`on_delivered`](Self::on_delivered) has to tell it about marks. Prague hears of
+    /// them by [`steer`](Self::steer).
     #[inline]
     pub(super) fn counts_marks(&self) -> bool {
         matches!(self, Self::Dctcp(_))
@@ -141,7 +142,7 @@ impl Control {
     }
 
     /// Returns how fast it sends after slow start if it paces, in percent of the window in a round
-    /// trip, and the bytes that it counts of a segment of `mss` bytes of payload. Prague's pace
+    /// trip, and the bytes that it counts of a segment of `mss` bytes of payload. Prague's pacing rate
     /// counts headers as well, so it exceeds the window by 4.5 % and lets the window grow.
     pub(super) fn pace(&self, mss: u16) -> (u64, u16) {
         if matches!(self, Self::Prague(_)) { (100, mss + HEADERS) } else { (120, mss) }

@@ -18,7 +18,7 @@ pub(crate) struct Delivery {
     pub is_open: bool,
 }
 
-/// What an acknowledgement tells of the path (`struct rate_sample`).
+/// What an acknowledgement says about the path (`struct rate_sample`).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RateSample {
     /// The segments that it acknowledges or SACKs.

@@ -219,7 +219,7 @@ impl Sender {
             ack.set(flag::DATA);
         }
         self.update_window(header, &mut ack);
-        if header.flags.contains(Flags::ECE) && self.ect.is_capable() && !self.counts_marks() {
+        if header.flags.contains(Flags::ECE) && self.ect.is_capable() && !self.is_accurate() {
             ack.set(flag::ECE);
         }
         if cx.config.is_classic() {
@@ -231,7 +231,7 @@ impl Sender {
             self.delivered = self.delivered.wrapping_add(ack.sack_delivered);
         }
         if prior_packets == 0 {
-            if self.counts_marks() {
+            if self.is_accurate() {
                 // Only acknowledgements of ours can have been marked.
                 self.take_report(header, &mut Ack::empty(prior_una), 0);
             }
@@ -245,7 +245,7 @@ impl Sender {
 
         self.clean_queue(cx, &mut ack, prior_fack);
         self.rack_adapt_window(&ack);
-        if self.counts_marks() {
+        if self.is_accurate() {
             let delivered = self.delivered.wrapping_sub(prior_delivered);
             self.take_report(header, &mut ack, delivered);
         }

@@ -36,7 +36,7 @@ impl Sender {
             self.cwnd_used = self.cwnd_used.max(self.packets_out);
             if cx.config.restart_after_idle == RestartAfterIdle::Decay
                 && elapsed_us(cx.us, self.cwnd_stamp_us) >= cx.us_in(self.rtt.rto)
-                && !self.control.has_model()
+                && !self.control.sets_window()
             {
                 self.shrink_unused(cx);
             }
@@ -62,7 +62,7 @@ impl Sender {
         // `Fresh` is about bursts, however short the silence between them.
         let long = cx.config.restart_after_idle == RestartAfterIdle::Fresh
             || idle_us > cx.us_in(self.rtt.rto);
-        if self.packets_out > 0 || !long || self.bytes_acked == 0 || self.control.has_model() {
+        if self.packets_out > 0 || !long || self.bytes_acked == 0 || self.control.sets_window() {
             return;
         }
         let initial = cx.config.initial_window;

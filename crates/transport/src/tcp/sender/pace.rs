@@ -83,7 +83,7 @@ impl Sender {
             self.follow_window();
             return;
         }
-        if !self.control.has_model() {
+        if !self.control.sets_window() {
             self.control_window(cx, ack, delivered, lost);
             self.follow_window();
             return;

@@ -27,7 +27,7 @@ impl Sender {
             self.halve_rate(cx, ack);
             return;
         }
-        if delivered == 0 || self.reduction.prior_cwnd == 0 || self.control.has_model() {
+        if delivered == 0 || self.reduction.prior_cwnd == 0 || self.control.sets_window() {
             return;
         }
         self.reduction.delivered += delivered;
@@ -76,7 +76,7 @@ impl Sender {
             return;
         }
         if self.window.ssthresh < INFINITE_SSTHRESH
-            && !self.control.has_model()
+            && !self.control.sets_window()
             && (self.state == State::Cwr || self.undo.episode.is_some() || !cx.config.undo)
         {
             self.window.cwnd = self.window.ssthresh;

@@ -8,15 +8,15 @@ use crate::tcp::congestion::Delivery;
 use crate::tcp::segment::Header;
 
 impl Sender {
-    /// Returns whether marks are reported by counters.
+    /// Returns whether the other end reports marks by the counters of Accurate ECN.
     #[inline]
-    pub(super) fn counts_marks(&self) -> bool {
+    pub(super) fn is_accurate(&self) -> bool {
         self.accurate.is_some()
     }
 
     /// Returns whether a reduction of the window is announced by CWR (RFC 3168, 6.1.2).
     pub(super) fn announces_reductions(&self) -> bool {
-        self.ect.is_capable() && !self.counts_marks()
+        self.ect.is_capable() && !self.is_accurate()
     }
 
     /// Takes the report of the segment `header`, whose acknowledgement delivers `delivered`
@@ -59,7 +59,7 @@ impl Sender {
     #[inline(never)]
     pub(super) fn note_marks(&mut self, ack: &Ack, prior_delivered: u32) {
         let delivered = self.delivered.wrapping_sub(prior_delivered);
-        let marked = match (self.counts_marks(), ack.has(flag::ECE)) {
+        let marked = match (self.is_accurate(), ack.has(flag::ECE)) {
             (true, _) => ack.marked,
             (false, true) => delivered,
             (false, false) => 0,
