@@ -221,7 +221,8 @@ impl Live {
     }
 
     /// Returns the tables as they are now: `flows`, `bursts`, `queries`, `attempts`, `goodput`,
-    /// `flow_samples`, `flow_states`, and those of the applications. Rows count from zero in each part of a plan.
+    /// `flow_samples`, `flow_states`, and those of the applications. Rows count from zero in each part
+    /// of a plan.
     pub fn tables(&self) -> Vec<Table> {
         let mut records = self.world.records.clone();
         for application in self.applications.iter().flatten() {

@@ -132,8 +132,9 @@ impl Places {
         Ok(made)
     }
 
-    /// Begins to connect from a node's address `from`, whose port may be zero. Returns the socket, whether the connection
-    /// is established already or, with `fast_open`, waits for data, and the address of this end.
+    /// Begins to connect from a node's address `from`, whose port may be zero. Returns the socket,
+    /// whether the connection is established already or, with `fast_open`, waits for data, and the
+    /// address of this end.
     pub(crate) fn connect(
         &self,
         (node, from): (usize, SocketAddrV4),

@@ -66,7 +66,8 @@ pub(crate) struct Flows {
     /// The number of datagram sockets given out.
     sockets: u32,
     sessions: Sessions,
-    /// Messages of the foreground sent in clear over connections, kept for captures. `None`: no link is captured.
+    /// Messages of the foreground sent in clear over connections, kept for captures. `None`: no link
+    /// is captured.
     spoken: Option<Box<Spoken>>,
 }
 

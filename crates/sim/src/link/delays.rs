@@ -1,4 +1,6 @@
-//! How long packets waited in a queue, by the ECN field with which they arrived.
+//! How long packets waited in a queue, by the ECN field with which they arrived: from their arrival
+//! until their transmission began, without the transmission itself. Quantiles come from bins that are
+//! at most 1/64 as wide as the time.
 
 use narrows_qdisc::Ecn;
 use narrows_units::{Span, Time};
@@ -19,7 +21,7 @@ pub(crate) struct Class {
     pub(crate) dropped: u64,
     total_ns: u128,
     longest_ns: u64,
-    /// Packets by waiting time, in bins that are 1/64 as wide as the time.
+    /// The number of packets in each bin of waiting times.
     bins: Vec<u64>,
 }
 
@@ -50,7 +52,7 @@ impl Delays {
         self.from <= at && at < self.to
     }
 
-    /// Returns the classes that had packets, each with its ECN field in IETF's words.
+    /// Returns the classes that had packets, each with the RFCs' name of its ECN field.
     pub(crate) fn classes(&self) -> impl Iterator<Item = (&'static str, &Class)> {
         ["not-ect", "ect1", "ect0", "ce"]
             .into_iter()
@@ -98,7 +100,7 @@ impl Class {
     }
 }
 
-/// Bins of an octave.
+/// The number of bins in an octave.
 const BINS: u64 = 64;
 
 /// Returns the bin of a time: below 128 ns each has its own, and then 64 share an octave.
