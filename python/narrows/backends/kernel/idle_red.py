@@ -30,9 +30,9 @@ def idle_red(scenario: Scenario) -> Iterator[str]:
                 if "idles" not in red.model_fields_set:
                     continue
                 if asked:
-                    name = "DualPI2" if red.kind == "dualpi2" else "RED"
+                    title = "DualPI2" if red.kind == "dualpi2" else "RED"
                     yield (
-                        f"{where} is not followed: on a kernel, {name} in a band notices that "
+                        f"{where} is not followed: on a kernel, {title} in a band notices that "
                         "it is idle only when a later band sends; hint: leave idles out"
                     )
                 elif red.idles and red.kind == "dualpi2":
