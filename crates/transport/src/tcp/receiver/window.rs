@@ -383,7 +383,7 @@ impl Receiver {
         let full = buffer.clamp.min(allowed);
         let mss = mss.min(full);
         let mut free = buffer.free();
-        let ssthresh = buffer.ssthresh;
+        let (ssthresh, advmss) = (buffer.ssthresh, buffer.advmss);
         if free < full / 2 {
             self.quick = 0;
             free = free >> self.scale << self.scale;
@@ -392,6 +392,9 @@ impl Receiver {
             }
         }
         let free = free.min(ssthresh);
+        // Before any full segment, `rcv_mss` may be above what the other end sends. A window that
+        // waits for so much would stay closed (`tcp_initialize_rcv_mss` takes the smaller).
+        let mss = mss.min(advmss.into());
         if self.scale > 0 {
             self.round_up(free)
         } else if self.window + mss <= free || self.window > free {

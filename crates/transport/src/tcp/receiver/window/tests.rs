@@ -353,6 +353,13 @@ fn an_unscaled_window_moves_by_whole_segments() {
         receiver.buffer_mut().expect("made above").ssthresh = ssthresh;
         assert_eq!(receiver.next_window(), expected, "{window} {ssthresh}");
     }
+    // A first estimate of the segment (536 bytes) that is above the real one does not keep it closed.
+    let mut small = receiver(&config, 0);
+    small.window = 12;
+    small.rcv_mss = 536;
+    let buffer = small.buffer_mut().expect("made above");
+    (buffer.advmss, buffer.ssthresh) = (76, 2 * 76);
+    assert_eq!(small.next_window(), 2 * 76);
     // The buffer is smaller than a segment: it moves if it grows by more than half of the buffer.
     for (window, ssthresh, expected) in
         [(400, 901, 901), (400, 900, 400), (0, 1000, 1000), (500, 1000, 500), (499, 1000, 1000)]
