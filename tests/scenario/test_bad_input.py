@@ -210,6 +210,7 @@ CASES = [
     ("traffic/0/start", "10 s", "traffic[0].start: \"10 s\" is not before the end of the run"),
     ("traffic/0/tcp", {"profile": "linux-7"}, "traffic[0].tcp.profile: \"linux-7\" is not known here; hint: did you mean \"linux-6\""),
     ("traffic/0/tcp", {"acks": {"delayed": "2 s"}}, "traffic[0].tcp.acks.delayed: must be at most \"1 s\""),
+    ("traffic/0/tcp", {"congestion": "BBR"}, "traffic[0].tcp.congestion: \"BBR\" is not known here; hint: did you mean \"bbr\""),
     ("traffic/0/tcp", {"acks": "evry-segment"}, "traffic[0].tcp.acks: \"evry-segment\" is not known here; hint: did you mean \"every-segment\""),
     ("dns/0/transport", {"kind": "udp", "retry": "window"}, "dns[0].transport.retry: \"window\" is not known here; hint: did you mean \"windows\""),
     ("dns/0/transport", {"kind": "udp", "retry": "5 s"}, "dns[0].transport.retry: \"5 s\" is not known here; hint: one of windows, windows-7, windows-10, bind, dig, glibc, kdig, knot-resolver, musl, pdns-recursor, systemd-resolved, unbound; or a list of times, such as [\"5 s\", \"5 s\"]"),

@@ -19,7 +19,7 @@ _CALLED = {"do53": "udp", "dot": "tls", "doh": "https", "doq": "quic"}
 """Operators' names of DNS transports, and narrows' own."""
 
 
-_ABSENT = frozenset(("bbr", "bbr2", "bbr3", "cake", "fq-pie", "fq_pie", "ledbat"))
+_ABSENT = frozenset(("bbr2", "bbr3", "cake", "fq-pie", "fq_pie", "ledbat"))
 """Well-known queues and congestion controls that narrows lacks; docs/limits.md has the reasons."""
 
 
@@ -78,8 +78,8 @@ def suggestion(word: str, known: Sequence[str], *, many: int = 12) -> str:
         'one of limit, min'
         >>> suggestion("x", ["limit"])
         'it can only be "limit"'
-        >>> suggestion("bbr", ["cubic", "reno"])
-        'narrows has no bbr, and docs/limits.md says what to use instead; one of cubic, reno'
+        >>> suggestion("ledbat", ["cubic", "reno"])
+        'narrows has no ledbat, and docs/limits.md says what to use instead; one of cubic, reno'
     """
     if word.lower() in _ABSENT and word not in known:
         names = ", ".join(list(known)[:many])
