@@ -82,3 +82,12 @@ def test_goodput_of_a_connection_is_averaged_over_round_trips() -> None:
     carried = np.sum(values[1:] * apart) * 1e6 / 8
     received = states.filter(pl.col("t_s") <= times[-1] + 1e-9)["goodput_bit_per_s"].sum() / 80
     assert carried == pytest.approx(received)
+
+
+def test_samples_at_the_same_time_are_drawn_as_they_are() -> None:
+    """A folder may come from another program than narrows, which writes none."""
+    run = narrows.run(narrows.Scenario.parse(TWO_GROUPS, set={"monitor.flows": '["download"]'}))
+    states = run.table("flow_states").with_columns(t_s=pl.lit(1.0))
+    (goodput,) = (each for each in plots.QUANTITIES if each.averaged)
+    times, values = plots.curve(states, goodput)
+    assert len(times) == len(values) == states.height

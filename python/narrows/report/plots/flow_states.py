@@ -190,6 +190,8 @@ def curve(rows: pl.DataFrame, quantity: Quantity) -> tuple[Floats, Floats]:
     if not quantity.averaged or len(times) < 2:
         return times, values
     apart = float(times[1] - times[0])
+    if apart <= 0:
+        return times, values
     round_trip_s = 1e-3 * float(rows.get_column("srtt_ms").fill_null(0.0).to_numpy().max())
     together = max(
         math.ceil(len(times) / _MOST_MEANS), math.ceil(_ROUND_TRIPS * round_trip_s / apart)
