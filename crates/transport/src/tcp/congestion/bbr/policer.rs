@@ -126,3 +126,94 @@ const LOSS: u64 = 50;
 const ALIKE: u64 = UNIT / 8;
 /// 4 kbit/s.
 const ALIKE_BYTES: u64 = 500;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tcp::congestion::Window;
+    use crate::tcp::pace::Pace;
+    use crate::tcp::repair::State;
+
+    /// A connection whose rounds take 10 ms each.
+    struct Line {
+        policer: Policer,
+        window: Window,
+        pace: Pace,
+        rounds: u32,
+        delivered: u32,
+        lost: u32,
+    }
+
+    impl Line {
+        fn new() -> Self {
+            Self {
+                policer: Policer::default(),
+                window: Window { cwnd: 100, ssthresh: u32::MAX, count: 0 },
+                pace: Pace::new(true),
+                rounds: 0,
+                delivered: 0,
+                lost: 0,
+            }
+        }
+
+        /// One more round. Returns whether PROBE_BW has to begin anew.
+        fn round(&mut self, delivered: u32, lost: u32, in_probe_bw: bool) -> bool {
+            self.rounds += 1;
+            self.delivered += delivered;
+            self.lost += lost;
+            let path = Path {
+                window: &mut self.window,
+                pace: &mut self.pace,
+                delivered: self.delivered,
+                lost: self.lost,
+                in_flight: delivered,
+                mss: 1448,
+                srtt_us: Some(10_000),
+                shortest_us: Some(10_000),
+                recovery: State::Recovery,
+                ack_is_delayed: false,
+            };
+            self.policer.note(&path, true, lost, 10_000 * self.rounds, in_probe_bw)
+        }
+    }
+
+    /// The first interval begins with the first loss, and ends with the fourth round. The next four
+    /// rounds have the same rate, of 100 segments in 10 ms. It is kept for 48 rounds of PROBE_BW.
+    #[test]
+    fn two_intervals_with_the_same_rate_show_a_policer() {
+        let mut line = Line::new();
+        line.round(100, 0, true);
+        for _ in 0..7 {
+            assert!(!line.round(100, 25, true) && !line.policer.is_found());
+        }
+        line.round(100, 25, true);
+        assert_eq!(line.policer.rate(), Some(BANDWIDTH_UNIT / 100));
+        for _ in 0..100 {
+            assert!(!line.round(100, 0, false), "only PROBE_BW counts");
+        }
+        for _ in 1..KEPT_ROUNDS {
+            assert!(!line.round(100, 0, true) && line.policer.is_found());
+        }
+        assert!(line.round(100, 0, true) && !line.policer.is_found());
+    }
+
+    /// Intervals with few losses or with different rates show no policer, nor do those in which the
+    /// application limits the sender.
+    #[test]
+    fn other_losses_show_no_policer() {
+        let mut few = Line::new();
+        let mut changing = Line::new();
+        let mut limited = Line::new();
+        for round in 0..100 {
+            few.round(100, 10, true);
+            changing.round(if round / 4 % 2 == 0 { 100 } else { 50 }, 25, true);
+            if let Some(rates) = &mut limited.pace.rates {
+                rates.limit_by_application(limited.delivered, 1000);
+            }
+            limited.round(100, 25, true);
+            for line in [&few, &changing, &limited] {
+                assert!(!line.policer.is_found(), "{round}");
+            }
+        }
+    }
+}
