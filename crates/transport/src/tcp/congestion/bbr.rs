@@ -123,7 +123,7 @@ impl Bbr {
         self.min_rtt_us = path.shortest_us;
         self.established_us = Some(cx.us);
         self.aggregation.restart(cx.us);
-        self.policer.reset(path, cx.us);
+        self.policer = Policer::default();
         self.set_first_rate(path);
     }
 
@@ -457,10 +457,10 @@ impl Bbr {
     }
 
     /// Handles a reduction that was needless: startup and the policer's rate are judged anew.
-    pub(crate) fn on_undo(&mut self, path: &Path, delivered_us: u32) {
+    pub(crate) fn on_undo(&mut self) {
         self.full_bandwidth = 0;
         self.full_rounds = 0;
-        self.policer.reset(path, delivered_us);
+        self.policer = Policer::default();
     }
 
     /// Handles the first segment after an idle time (section 4.3.1, BBRHandleRestartFromIdle).

@@ -109,7 +109,7 @@ impl Sender {
     /// RFC 4015, 3.2: the window and its threshold return to what they were.
     fn take_back(&mut self, cx: &Context) {
         if let Some(ssthresh) = self.undo.ssthresh {
-            if !self.with_model(false, |bbr, path| bbr.on_undo(path, cx.us)) {
+            if !self.with_model(false, |bbr, _| bbr.on_undo()) {
                 self.window.cwnd = self.window.cwnd.max(self.reduction.prior_cwnd);
             }
             let window = &mut self.window;

@@ -9,43 +9,42 @@
 use super::super::path::Path;
 use super::{BANDWIDTH_UNIT, SCALE, UNIT, bytes_per_second};
 
+/// What is known of a policer.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Policer {
-    is_sampling: bool,
-    /// Whether two intervals were alike, so that `rate` applies.
-    found: bool,
-    /// The rate of the last interval, or the mean of two; 0: none yet.
-    rate: u64,
-    /// Rounds of the current interval, or for which the rate was kept.
-    rounds: u32,
-    /// When the current interval began, and what had been delivered and lost by then.
+pub(super) enum Policer {
+    /// Nothing was lost so far.
+    #[default]
+    Unsuspected,
+    /// An interval is measured.
+    Suspected(Interval),
+    /// BBR keeps to `rate`, and has done so for `rounds` rounds of PROBE_BW.
+    Found { rate: u64, rounds: u32 },
+}
+
+/// An interval that began with a loss.
+#[derive(Clone, Debug)]
+pub(super) struct Interval {
+    /// When it began, and what had been delivered and lost by then.
     since_ms: u32,
     delivered: u32,
     lost: u32,
+    rounds: u32,
+    /// The rate of the interval before it.
+    before: Option<u64>,
 }
 
 impl Policer {
     /// Returns whether there is a policer.
     pub(super) fn is_found(&self) -> bool {
-        self.found
+        self.rate().is_some()
     }
 
     /// Returns the rate, if there is a policer.
     pub(super) fn rate(&self) -> Option<u64> {
-        self.found.then_some(self.rate)
-    }
-
-    /// Forgets everything.
-    pub(super) fn reset(&mut self, path: &Path, now_us: u32) {
-        *self = Self::default();
-        self.begin_interval(path, now_us);
-    }
-
-    fn begin_interval(&mut self, path: &Path, now_us: u32) {
-        self.since_ms = now_us / 1000;
-        self.delivered = path.delivered;
-        self.lost = path.lost;
-        self.rounds = 0;
+        match self {
+            Self::Found { rate, .. } => Some(*rate),
+            Self::Unsuspected | Self::Suspected(_) => None,
+        }
     }
 
     /// Takes an acknowledgement with `lost` losses. Returns whether PROBE_BW has to begin anew,
@@ -58,63 +57,56 @@ impl Policer {
         now_us: u32,
         in_probe_bw: bool,
     ) -> bool {
-        if self.found {
-            self.rounds += u32::from(in_probe_bw && round_start);
-            let ends = in_probe_bw && round_start && self.rounds >= KEPT_ROUNDS;
-            if ends {
-                self.reset(path, now_us);
+        if let Self::Found { rounds, .. } = self {
+            *rounds += u32::from(in_probe_bw && round_start);
+            let is_over = *rounds >= KEPT_ROUNDS;
+            if is_over {
+                *self = Self::Unsuspected;
             }
-            return ends;
+            return is_over;
         }
-        if !self.is_sampling {
-            if lost == 0 {
-                return false;
-            }
-            self.begin_interval(path, now_us);
-            self.is_sampling = true;
+        if matches!(self, Self::Unsuspected) && lost > 0 {
+            *self = Self::Suspected(Interval::new(path, now_us, None));
         }
-        if path.is_app_limited() {
-            self.reset(path, now_us);
-            return false;
-        }
-        self.rounds += u32::from(round_start);
-        if self.rounds < LEAST_ROUNDS {
-            return false;
-        }
-        if self.rounds > MOST_ROUNDS {
-            self.reset(path, now_us);
-            return false;
-        }
-        if lost > 0 {
-            self.end_interval(path, now_us);
+        let Self::Suspected(interval) = self else { return false };
+        interval.rounds += u32::from(round_start);
+        if path.is_app_limited() || interval.rounds > MOST_ROUNDS {
+            *self = Self::Unsuspected;
+        } else if lost > 0
+            && interval.rounds >= LEAST_ROUNDS
+            && let Some(rate) = interval.rate(path, now_us)
+        {
+            *self = match interval.before.filter(|&before| is_alike(before, rate, path.mss)) {
+                Some(before) => Self::Found { rate: u64::midpoint(before, rate), rounds: 0 },
+                None => Self::Suspected(Interval::new(path, now_us, Some(rate))),
+            };
         }
         false
     }
+}
 
-    /// Ends an interval, if enough of it was lost.
-    fn end_interval(&mut self, path: &Path, now_us: u32) {
-        let lost = path.lost.wrapping_sub(self.lost);
-        let delivered = path.delivered.wrapping_sub(self.delivered);
-        if delivered == 0 || u64::from(lost) << SCALE < LOSS * u64::from(delivered) {
-            return;
-        }
-        let ms = (now_us / 1000).wrapping_sub(self.since_ms);
-        if ms == 0 || ms > i32::MAX as u32 {
-            return;
-        }
-        let rate = u64::from(delivered) * BANDWIDTH_UNIT / (u64::from(ms) * 1000);
-        let difference = rate.abs_diff(self.rate);
-        let is_alike = difference * UNIT <= ALIKE * self.rate
-            || bytes_per_second(difference, UNIT, path.mss) <= ALIKE_BYTES;
-        if self.rate > 0 && is_alike {
-            self.rate = u64::midpoint(self.rate, rate);
-            self.found = true;
-            self.rounds = 0;
-        } else {
-            self.rate = rate;
-            self.begin_interval(path, now_us);
-        }
+impl Interval {
+    fn new(path: &Path, now_us: u32, before: Option<u64>) -> Self {
+        let (delivered, lost) = (path.delivered, path.lost);
+        Self { since_ms: now_us / 1000, delivered, lost, rounds: 0, before }
     }
+
+    /// Returns the rate of the interval, if it may end here: enough of it was lost.
+    fn rate(&self, path: &Path, now_us: u32) -> Option<u64> {
+        let delivered = path.delivered.wrapping_sub(self.delivered);
+        let lost = path.lost.wrapping_sub(self.lost);
+        let ms = (now_us / 1000).wrapping_sub(self.since_ms);
+        let counts = delivered > 0
+            && u64::from(lost) << SCALE >= LOSS * u64::from(delivered)
+            && (1..=i32::MAX as u32).contains(&ms);
+        counts.then(|| u64::from(delivered) * BANDWIDTH_UNIT / (u64::from(ms) * 1000))
+    }
+}
+
+/// Returns whether two rates differ by no more than an eighth of the first, or 4 kbit/s.
+fn is_alike(before: u64, rate: u64, mss: u32) -> bool {
+    let difference = rate.abs_diff(before);
+    difference * UNIT <= ALIKE * before || bytes_per_second(difference, UNIT, mss) <= ALIKE_BYTES
 }
 
 const LEAST_ROUNDS: u32 = 4;
