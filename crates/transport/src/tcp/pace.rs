@@ -132,22 +132,22 @@ impl Pace {
     pub(super) fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.rates.as_ref().map_or(0, Rates::heap_bytes)
     }
+}
 
-    /// Sets the rate of a control that has none of its own (`tcp_update_pacing_rate`): twice the
-    /// window in a round trip while the window is below half of ssthresh, afterwards `percent` of it.
-    /// `mss`: the bytes that count of each segment; `out`: the segments sent and not acknowledged;
-    /// `eighths`: eight times the smoothed round trip, in microseconds.
-    pub(super) fn follow_window(
-        &mut self,
-        window: Window,
-        (percent, mss): (u64, u16),
-        out: u32,
-        eighths: u32,
-    ) {
-        let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { percent };
-        let bytes = u64::from(mss) * u64::from(window.cwnd.max(out));
-        self.rate = Some(bytes * percent * (1_000_000 / 100 * 8) / u64::from(eighths.max(1)));
-    }
+/// Returns the pacing rate of a control that has none of its own, in bytes a second
+/// (`tcp_update_pacing_rate`): twice the window in a round trip while the window is below half of
+/// ssthresh, afterwards `percent` of it. `mss`: the bytes that count of each segment; `out`: the
+/// segments sent and not acknowledged; `eighths`: eight times the smoothed round trip, in
+/// microseconds.
+pub(super) fn window_rate(
+    window: Window,
+    (percent, mss): (u64, u16),
+    out: u32,
+    eighths: u32,
+) -> u64 {
+    let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { percent };
+    let bytes = u64::from(mss) * u64::from(window.cwnd.max(out));
+    bytes * percent * (1_000_000 / 100 * 8) / u64::from(eighths.max(1))
 }
 
 fn now_ns(cx: &Context) -> u64 {

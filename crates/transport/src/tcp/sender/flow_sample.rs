@@ -10,6 +10,7 @@ use narrows_units::{Rate, Span};
 use super::{Sender, State};
 use crate::flow_sample::{AVOIDANCE, CWR, FlowSample, LOSS, RECOVERY, SLOW_START};
 use crate::tcp::congestion::INFINITE_SSTHRESH;
+use crate::tcp::pace::window_rate;
 
 impl Sender {
     /// Returns what it knows.
@@ -34,14 +35,11 @@ impl Sender {
         }
     }
 
-    /// `tcp_update_pacing_rate`, for a sender that does not pace: twice the window in a round trip
-    /// while the window is below half of ssthresh, and 1.2 times the window from there on
-    /// (`tcp_pacing_ss_ratio`, `tcp_pacing_ca_ratio`).
+    /// Returns the rate that Linux computes for a sender that does not pace, too.
     fn usual_rate(&self) -> Option<Rate> {
-        let percent = if self.window.cwnd < self.window.ssthresh / 2 { 200 } else { 120 };
-        let segments = self.window.cwnd.max(self.packets_out);
-        let bits = 8 * u64::from(self.mss) * u64::from(segments);
-        Rate::from_bps(bits * percent * 10_000 / u64::from(self.rtt.smoothed_us()?))
+        let eighths = self.rtt.smoothed_eighths_us()?;
+        let rate = window_rate(self.window, (120, self.mss), self.packets_out, eighths);
+        Rate::from_bps(8 * rate)
     }
 
     fn word(&self) -> &'static str {

@@ -6,6 +6,7 @@ use super::ack::{Ack, flag};
 use super::{Sender, todo};
 use crate::tcp::clock::Context;
 use crate::tcp::congestion::{Bbr, Path};
+use crate::tcp::pace::window_rate;
 use crate::tcp::rate::Rates;
 
 /// What a sender does with its pacing.
@@ -101,7 +102,8 @@ impl Sender {
         let Some(pace) = &mut self.pace else { return };
         if let Some(eighths) = self.rtt.smoothed_eighths_us() {
             let pace_of_control = self.control.pace(self.mss);
-            pace.follow_window(self.window, pace_of_control, self.packets_out, eighths);
+            let rate = window_rate(self.window, pace_of_control, self.packets_out, eighths);
+            pace.rate = Some(rate);
         }
     }
 
