@@ -22,18 +22,18 @@ settings! {
         /// DCTCP (RFC 8257), which negotiates ECN, or Prague, which does both and sends ECT(1).
         congestion: Congestion = Congestion::Cubic, any();
         /// Paces: segments leave at 1.2 times the window in a round trip (twice in slow start), and
-        /// not as fast as the window allows, as in Linux behind the queue `fq`. BBR and Prague always
-        /// pace.
+        /// not as fast as the window allows, as a socket of Linux does that has a highest pacing rate.
+        /// BBR and Prague always pace.
         pacing: bool = false, any();
         /// A sender that paces sends about a millisecond's segments at once, at least two, as
         /// segmentation offload makes Linux do. `false`: one at a time.
         segmentation_offload: bool = false, any();
-        /// Prague on a round trip below `prague_rtt_target` behaves as on that one (2022). `false`: it
-        /// does not (2020).
+        /// Prague treats a round trip below `prague_rtt_target` as if it were that long, like the
+        /// Prague of 2022. `false`: it does not, like that of 2020.
         prague_rtt_scaling: bool = true, any();
-        /// The round trip that shorter ones of Prague behave like.
+        /// The round trip as which Prague treats shorter ones.
         prague_rtt_target: Span = Span::from_ms(25), span(Span::from_us(1), Span::from_secs(1));
-        /// How many rounds after slow start Prague behaves like this.
+        /// The number of rounds after slow start from which Prague treats round trips so.
         prague_rtt_transition: u32 = 500, whole(0, 1_000_000);
         /// Leaves slow start before the first loss; CUBIC only.
         hystart: bool = true, any();
