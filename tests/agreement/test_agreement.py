@@ -232,6 +232,23 @@ def test_an_agreement_goes_on_where_it_was_stopped(
     ]
 
 
+def test_runs_of_two_kernels_are_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backend may change before an agreement goes on in its folder."""
+
+    def by_another(_folder: Path, number: int, scenario: Scenario, *_: object, seed: int) -> Run:
+        real = run(scenario, seed=seed)
+        real.host["kernel"] = {"version": ["6.1.192", "7.3.4"][number]}
+        return real
+
+    monkeypatch.setattr(sys.modules[conduct.__module__], "kernel_run", by_another)
+    few: dict[str, Any] = {"seed": 1, "sim_seeds": 1, "backend": "sim", "distribution": SMALL}
+    assert conduct(draws=1, folder=tmp_path, **few).kernel["version"] == "6.1.192"
+    with pytest.raises(
+        RunFolderError, match=r"would mix runs of Linux 6\.1\.192 and Linux 7\.3\.4"
+    ):
+        conduct(draws=2, folder=tmp_path, **few)
+
+
 def test_what_a_kernel_does_in_every_run_spoils_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """On `host`, veth is not quite a cable, and each run says so."""
     backend = replace(get("sim"), differences=lambda _scenario: ["always"])

@@ -16,6 +16,7 @@ from narrows.agreement.draws import set_of
 from narrows.agreement.saved import kernel_run
 from narrows.backends import get, run
 from narrows.backends.interrupts import as_ended, until
+from narrows.results import RunFolderError
 from narrows.scenario import Bulk, Scenario
 from narrows.scenario.amounts import DataRate
 
@@ -61,6 +62,26 @@ class Agreement:
     def factors(self) -> list[float]:
         """The multiples of the bounds that the draws have, smallest first; each has a summary."""
         return sorted({each.factor for each in self.comparisons} | {1.0})
+
+    def note_kernel(self, runs: Sequence[Mapping[str, Any]], folder: Path | None) -> None:
+        """Notes which kernel did some runs.
+
+        Raises:
+            RunFolderError: Another kernel did the runs before, some of which ``folder`` held.
+        """
+        for facts in runs:
+            kernel = {key: facts.get(key) for key in ("way", "version", "virtual_time")}
+            before = self.kernel.get("version", kernel["version"])
+            if before != kernel["version"]:
+                versions = " and ".join(
+                    _words_of_version(each) for each in (before, kernel["version"])
+                )
+                raise RunFolderError(
+                    folder or "agreement",
+                    f"would mix runs of {versions}",
+                    "name another folder, or use the backend of before",
+                )
+            self.kernel = kernel
 
     def summary(self, factor: float = 1.0) -> list[dict[str, Any]]:
         """Each metric's mean absolute difference, bound, and share within twice the bound.
@@ -161,7 +182,7 @@ def conduct(
 
     Raises:
         BackendError: The kernel is not available, or refuses a draw.
-        RunFolderError: A saved run cannot be read, or belongs to another draw.
+        RunFolderError: A saved run cannot be read, or belongs to another draw or kernel.
     """
     result = Agreement(seed, draws, sim_seeds, kernel_seeds, distribution=distribution.name)
     stop = threading.Event()
@@ -174,7 +195,7 @@ def conduct(
             for other in range(1, kernel_seeds + 1)
         ]
         facts = [each.host.get("kernel", {}) for each in real]
-        result.kernel = {key: facts[0].get(key) for key in ("way", "version", "virtual_time")}
+        result.note_kernel(facts, folder)
         # The kernel takes its start times from seeds too, so that each side has its own.
         simulated = [
             run(scenario, seed=kernel_seeds + other, progress=watch)
@@ -201,6 +222,10 @@ def conduct(
             pool.shutdown(wait=True, cancel_futures=True)
     result.comparisons.sort(key=lambda each: each.number)
     return result
+
+
+def _words_of_version(version: str | None) -> str:
+    return "the simulator" if version is None else f"Linux {version}"
 
 
 def _mean(values: Sequence[float]) -> float | None:
