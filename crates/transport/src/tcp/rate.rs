@@ -85,9 +85,13 @@ impl Rates {
         }
     }
 
-    /// Notes that the scoreboard has cut its segments into `len` parts.
-    pub(super) fn resize(&mut self, len: u32) {
-        self.in_flight.resize(len as usize, Sent { is_used: true, ..Sent::default() });
+    /// Notes that the scoreboard cuts each segment into so many parts, which keep what was true when
+    /// the whole was sent (`tcp_fragment`).
+    pub(super) fn cut(&mut self, parts: impl Iterator<Item = usize>) {
+        let whole = core::mem::take(&mut self.in_flight);
+        for (sent, parts) in whole.into_iter().zip(parts) {
+            self.in_flight.extend(core::iter::repeat_n(sent, parts));
+        }
     }
 
     /// Begins with an acknowledgement.
@@ -166,8 +170,41 @@ impl Rates {
         sample
     }
 
+    /// Returns the segments in flight.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// Returns the heap bytes in use.
     pub(super) fn heap_bytes(&self) -> usize {
         self.in_flight.capacity() * size_of::<Sent>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three segments, sent at 1, 2 and 3 ms. The first is cut into two parts. The third part is the
+    /// second segment, and its sample begins when the first one was sent.
+    #[test]
+    fn parts_of_a_segment_keep_its_times() {
+        let mut rates = Rates::default();
+        for (index, us) in [(0, 1000), (1, 2000), (2, 3000)] {
+            rates.note_sent(index, us, index == 0);
+            rates.first_sent_us = us;
+        }
+        rates.cut([2, 1, 1].into_iter());
+        rates.begin_ack(4);
+        rates.note_delivered(2, Delivered { end: Seq(3000), sent_us: 2000, prior_delivered: 0 });
+        let sample = rates.sample(2500, (1, 1, 0), 100, None);
+        assert_eq!(sample.rate.map(|rate| rate.interval_us), Some(1500));
+        assert_eq!(rates.newest.map(|newest| newest.send_elapsed_us), Some(1000));
+        assert_eq!(rates.in_flight.len(), 4);
+        // Of a segment that has told what it knows, the parts tell nothing more.
+        rates.cut([1, 1, 2, 1].into_iter());
+        rates.begin_ack(5);
+        rates.note_delivered(3, Delivered { end: Seq(3000), sent_us: 2000, prior_delivered: 0 });
+        assert!(rates.newest.is_none());
     }
 }

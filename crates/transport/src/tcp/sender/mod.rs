@@ -424,6 +424,9 @@ impl Sender {
         }
         assert!(self.sacked_out + self.lost_out <= self.packets_out, "left_out");
         assert!(self.window.cwnd >= 1, "the window is never empty");
+        let rates = self.pace.as_ref().and_then(|pace| pace.rates.as_ref());
+        let timed = rates.map_or(self.packets_out as usize, |rates| rates.in_flight());
+        assert_eq!(timed, self.packets_out as usize, "rate samples of what is in flight");
         assert!(!self.snd_nxt.before(self.snd_una), "snd_una <= snd_nxt");
         assert!(
             self.board.is_empty() || self.timer != Timer::Idle || self.failed,

@@ -19,11 +19,8 @@ impl Sender {
             return;
         }
         self.mss = mss;
+        self.cut_rates();
         self.board.split(mss);
-        let parts = self.board.len();
-        if let Some(rates) = self.rates() {
-            rates.resize(parts);
-        }
         let (mut sacked, mut lost, mut retransmitted) = (0, 0, 0);
         let mut position = self.board.head();
         while position != self.board.tail() {
@@ -53,5 +50,14 @@ impl Sender {
         }
         self.todo |= todo::RETRANSMIT | todo::NEW;
         self.rearm_rto(cx);
+    }
+    /// Cuts the rate samples as the scoreboard is about to be cut.
+    fn cut_rates(&mut self) {
+        let Some(rates) = self.pace.as_mut().and_then(|pace| pace.rates.as_mut()) else { return };
+        let (board, mss) = (&self.board, self.mss);
+        rates.cut((0..board.len()).map(|index| {
+            let record = board.at(board.head().wrapping_add(index));
+            usize::from(record.len.div_ceil(mss).max(1))
+        }));
     }
 }
