@@ -41,6 +41,7 @@ def test_a_stream_in_the_plan() -> None:
         "rate": 2_000_000,
         "spacing": "poisson",
         "on_off": {"on": {"exponential": {"mean": S}}, "off": {"list": [S, 2 * S]}},
+        "ecn": "not-ect",
         "packets": None,
         "period": S,
     }

@@ -114,6 +114,7 @@ def inside(queue: dict[str, Any]) -> dict[str, Any]:
                     "any_ect": False,
                     "classic_protection": 0.1,
                     "mtu": 1514,
+                    "idles": True,
                 }
             },
         ),
