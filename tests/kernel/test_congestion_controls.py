@@ -231,8 +231,8 @@ MARKS = {
         # Linux 7.3 marks 8 % more than Linux 6.1, which the simulator follows.
         ("kernel-7", {"congestion": "dctcp"}, 0.15),
         # In each of eleven reductions, 8 packets are marked on the kernel, and 9 in the simulator.
-        # Its receiver acknowledged the end of marks later when the bound was 8 %. We do not know
-        # which of the kernel's acknowledgements comes a packet earlier.
+        # Before the receiver acknowledged the end of marks at once, as Linux does, it was 8, too.
+        # We do not know which acknowledgement of the kernel comes a packet earlier.
         ("kernel-7", {"ecn": "accurate"}, 0.12),
     ],
     ids=str,
