@@ -230,17 +230,17 @@ MARKS = {
         ("kernel-virtual", {"congestion": "dctcp"}, 0.05),
         # Linux 7.3 marks 8 % more than Linux 6.1, which the simulator follows.
         ("kernel-7", {"congestion": "dctcp"}, 0.15),
-        # 88 packets are marked on the kernel, and 98 in the simulator, whose sender reduces its
-        # window eleven times. It was 82 in ten reductions before the receiver acknowledged the end
-        # of marks at once, as Linux does. We do not know what makes the rest.
-        ("kernel-7", {"ecn": "accurate"}, 0.12),
+        ("kernel-7", {"ecn": "accurate"}, 0.05),
     ],
     ids=str,
 )
 def test_a_kernel_reacts_to_marks_as_the_simulator_does(
     backend: str, settings: dict[str, str], differs: float
 ) -> None:
-    """A connection fills 10 Mbit/s alone. Its packets are marked if they wait for 5 ms."""
+    """A connection fills 10 Mbit/s alone. Its packets are marked if they wait for 5 ms.
+
+    CUBIC reduces its window every two seconds, so a short run counts one reduction more or less.
+    """
     try:
         available.choose(backend.removeprefix("kernel-"))
     except BackendError as error:
@@ -250,7 +250,7 @@ def test_a_kernel_reacts_to_marks_as_the_simulator_does(
         for group in ("page", "download")
         for key, value in settings.items()
     }
-    scenario = Scenario.parse(ALONE, set={**set_, **MARKS})
+    scenario = Scenario.parse(ALONE, set={**set_, **MARKS, "duration": '"60 s"'})
     found = []
     for done in (run(scenario), run(scenario, backend=backend)):
         queue = done.queues.filter(pl.col("t_s") > 5)
