@@ -5,6 +5,7 @@ from __future__ import annotations
 from narrows.reproduce.claims import NOT_NEGATIVE, SHARE, Claim, metric_of, worded
 from narrows.reproduce.l4s_2022.cells import fairness_cell
 from narrows.reproduce.l4s_2022.published import (
+    CORRECTED,
     FAIRNESS,
     OVERLOAD,
     OVERLOAD_QUANTITIES,
@@ -44,6 +45,7 @@ CLAIMS: list[Claim] = [
             published=published,
             tolerance=tolerance(name, published, low_delay=row.aqm == "dualpi2"),
             bounds=SHARE if name in ("marks_ecn_pct", "drops_classic_pct") else NOT_NEGATIVE,
+            fitted=row.id in CORRECTED,
         )
         for row in mixed()
         for name, published in row.values

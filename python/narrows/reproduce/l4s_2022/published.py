@@ -33,6 +33,9 @@ NUMBERED = {
 }
 """The rows that have a number of their own."""
 
+CORRECTED = ("L4S-D9", "L4S-CSV13")
+"""The rows that led to a correction of the simulator, so they show no independent agreement."""
+
 QUANTITIES = {
     "rate_ecn": ("rate of the ECN connection", "Mbit/s"),
     "rate_classic": ("rate of the classic connection", "Mbit/s"),
