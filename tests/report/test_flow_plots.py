@@ -7,34 +7,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
+from two_groups import TWO_GROUPS
 
 import narrows
 from narrows.report import plots, style
 from narrows.report.run_report import run_plots
-
-TWO_GROUPS = """
-name = "two-groups"
-duration = "20 s"
-[[links]]
-name = "wan"
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "10 ms"
-[[traffic]]
-kind = "on-off"
-name = "web"
-sender = "a"
-receiver = "b"
-connections = 2
-burst = "125 kB"
-idle = "2 s"
-[[traffic]]
-kind = "bulk"
-name = "download"
-sender = "a"
-receiver = "b"
-start = "10 s"
-"""
 
 
 def flow_plots(text: str) -> dict[str, Any]:

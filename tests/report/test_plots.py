@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 from matplotlib.figure import Figure
 from synthetic_run import DNS_START_S, LINK, synthetic_run
+from two_groups import TWO_GROUPS
 
 import narrows
 from narrows.report import plots, style
@@ -461,31 +462,6 @@ def test_marks_are_drawn_beside_drops_where_there_are_any(run: Run) -> None:
     marks = np.asarray(figure.axes[0].get_lines()[1].get_ydata())
     assert np.mean(marks[200:]) == pytest.approx(30.0, rel=0.01)
     style.svg(figure)
-
-
-TWO_GROUPS = """
-name = "two-groups"
-duration = "20 s"
-[[links]]
-name = "wan"
-between = ["a", "b"]
-rate = "10 Mbit/s"
-delay = "10 ms"
-[[traffic]]
-kind = "on-off"
-name = "web"
-sender = "a"
-receiver = "b"
-connections = 2
-burst = "125 kB"
-idle = "2 s"
-[[traffic]]
-kind = "bulk"
-name = "download"
-sender = "a"
-receiver = "b"
-start = "10 s"
-"""
 
 
 def steps(figure: Figure, label: str) -> tuple[Any, Any]:
