@@ -37,7 +37,7 @@ const ONE_WAY: Span = Span::from_ms(20);
 /// one.
 // Long: a list of values.
 fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
-    let link = |name: &str, from, to, delay, loss| Link {
+    let link = |name: &str, from, to, delay, loss: f64| Link {
         name: name.into(),
         from,
         to,
@@ -45,7 +45,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
         opportunities_ms: None,
         delay,
         jitter: None,
-        loss,
+        loss: loss.into(),
         dns_exempt: false,
         framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
         queue: Queue::Pfifo(PfifoConfig { limit: 1000 }),
@@ -129,6 +129,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
         ],
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        codepoints: Vec::new(),
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),

@@ -44,6 +44,10 @@ pub trait Application: fmt::Debug + Send + Sync {
     /// Called when the other end writes no more, or when the connection is over.
     fn closed(&mut self, _host: &mut dyn Host, _socket: Socket, _how: Closed) {}
 
+    /// Called when another application at the same machine tells it something ([`Host::notify`]).
+    /// `from` is that application.
+    fn notified(&mut self, _host: &mut dyn Host, _from: u32, _notes: [u32; 2]) {}
+
     /// Called when a datagram has arrived.
     fn datagram(&mut self, _host: &mut dyn Host, _datagram: Datagram) {}
 

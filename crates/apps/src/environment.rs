@@ -54,6 +54,8 @@ pub struct Service {
     pub https: bool,
     /// Whether it uses QUIC if a client does.
     pub quic: bool,
+    /// Whether it uses HTTP/3 if a client does.
+    pub http3: bool,
 }
 
 /// What a server answers.
@@ -63,6 +65,8 @@ pub enum Protocol {
     Dns,
     /// Requests for a number of bytes.
     Bytes,
+    /// Calls of applications at the same machine that need a name.
+    Names,
 }
 
 /// A path in use, and the shortest IP packet that some application sends along it.

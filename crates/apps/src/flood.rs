@@ -218,7 +218,9 @@ impl Application for Flooding {
         let dial = Dial { there, back, server, port: PORT, tcp: 0, number: 0, dns: true };
         self.first_socket = host.take_sockets(self.settings.addresses);
         for number in 0..self.settings.flows() {
-            self.associations.push(host.associate(&Dial { number, ..dial }));
+            let association = host.associate(&Dial { number, ..dial });
+            host.forge_addresses(association);
+            self.associations.push(association);
         }
         let start = self.settings.start;
         self.before.at = start;

@@ -122,6 +122,9 @@ rows! {
         /// Payload that arrived in order at the other end since the sample before, divided by the
         /// time since then. TLS counts as payload.
         goodput_bit_per_s: f64 ["bit/s"];
+        /// The share of marked packets, 0 to 1, that DCTCP or Prague estimates (alpha); null: another
+        /// control, or a kernel that does not tell it.
+        alpha: f64 ["", null];
         /// Segments sent again since the start, including SYNs and tail loss probes; of QUIC, lost
         /// packets.
         retransmissions: u64 [""];
@@ -193,6 +196,7 @@ impl FlowStates {
                 pacing_bit_per_s: bits(row.sender.pacing_rate),
                 in_flight_bytes: row.sender.in_flight,
                 goodput_bit_per_s: 8.0 * row.received as f64 / self.interval.as_secs_f64(),
+                alpha: row.sender.alpha.unwrap_or(f64::NAN),
                 retransmissions: row.sender.retransmissions,
             }
         });

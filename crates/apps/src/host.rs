@@ -73,6 +73,10 @@ pub trait Host: View {
     /// not be in the past. A timer cannot be cancelled; ignore one that is no longer needed.
     fn wake(&mut self, at: Time, token: u32);
 
+    /// Tells another application at the same machine something, once this call is over. It is an
+    /// index into the plan's applications, and [hears](super::Application::notified) it at once.
+    fn notify(&mut self, application: u32, notes: [u32; 2]);
+
     /// Listens for connections with these TCP settings (an index into the plan's `tcp`). Up to
     /// `backlog` connections (plus one, as in Linux) may be established before they are
     /// [accepted](Self::accept); others have to try again. If nobody listens, connections are
@@ -142,8 +146,13 @@ pub trait Host: View {
     /// the SYN (RFC 7413), or with the TLS hello (RFC 8446, 2.3).
     fn takes_early_data(&self, socket: Socket) -> bool;
 
+    /// Returns the server's port of a connection over QUIC; `None`: it does not use QUIC.
+    fn quic_port(&self, socket: Socket) -> Option<u16>;
+
     /// Returns whether a connection uses QUIC.
-    fn is_quic(&self, socket: Socket) -> bool;
+    fn is_quic(&self, socket: Socket) -> bool {
+        self.quic_port(socket).is_some()
+    }
 
     /// Returns whether a connection is encrypted.
     fn is_secure(&self, socket: Socket) -> bool;
@@ -160,6 +169,11 @@ pub trait Host: View {
 
     /// Sets the ECN field of an association's datagrams, in both directions.
     fn set_ecn(&mut self, association: Association, ecn: Ecn);
+
+    /// Says that the addresses of an association's first end are forged: another one for each
+    /// association of SYNs, and for each socket of datagrams. Only queues that tell hosts apart
+    /// need to know. By default, does nothing.
+    fn forge_addresses(&mut self, _association: Association) {}
 
     /// Reserves sockets for datagrams, each with a port of its own. Returns the first.
     fn take_sockets(&mut self, count: u32) -> u32;
@@ -183,6 +197,10 @@ pub trait Host: View {
     /// Writes bytes that belong to the next message and leave before the rest of that message is
     /// written.
     fn send_part(&mut self, socket: Socket, apart: u32);
+
+    /// Writes bytes without meaning on one of this end's unidirectional streams of a QUIC connection
+    /// (RFC 9000, 2.1), which never ends. Streams are numbered from 0, and begin in this order.
+    fn send_beside(&mut self, socket: Socket, stream: u8, bytes: u32);
 
     /// Sends what was written so far now, rather than when the call is over.
     fn flush(&mut self, socket: Socket);

@@ -39,7 +39,6 @@ mod message;
 pub mod on_off;
 pub mod page;
 pub mod ping;
-mod random;
 pub mod record;
 pub mod relay;
 pub mod responder;
@@ -63,6 +62,6 @@ pub use self::environment::{
 pub use self::host::{Dial, Host, Transfer, View};
 pub use self::kinds::Kind;
 pub use self::message::{Datagram, LossReason, Lost, Message, Objection, Sent};
-pub use self::random::{Random, stream_seed};
 pub use self::socket::{Association, Socket};
+pub use narrows_qdisc::{Random, stream_seed};
 pub use narrows_transport::Closed;

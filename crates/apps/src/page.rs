@@ -9,9 +9,14 @@
 //! free first. A new connection is opened if a request waits and the limit allows. Each load starts
 //! without connections and closes its own, as on a first visit.
 //!
-//! Not modelled: the look-up of the server's address, priorities (objects are requested in the
-//! page's order), and caches. A connection that fails fails the page.
+//! With a resolver, a browser needs the name of each server before it connects. It asks for a name
+//! when it first wants an object there, once in a load, and all objects there wait for the same
+//! answer. Some names it knows already. Each name of a load is a row of the table `lookups`.
+//!
+//! Not modelled: priorities (objects are requested in the page's order), and caches of objects. A
+//! connection that fails fails the page, and so does a name without an answer.
 
+mod names;
 mod tables;
 
 use std::collections::VecDeque;
@@ -20,7 +25,10 @@ use narrows_transport::{Closed, quic};
 use narrows_units::settings::{any, entries, size, whole};
 use narrows_units::{Bytes, MaybeTime, Span, Time, keys};
 
-use self::tables::{ObjectRow, ObjectsRow, PageRow, PagesRow};
+pub use self::names::Resolver;
+use self::names::{LookupRow, Names};
+use self::tables::{LookupsRow, ObjectRow, ObjectsRow, PageRow, PagesRow};
+use crate::dns::client::on_demand::Resolved;
 use crate::dns::slab::Slab;
 use crate::incast::RoundTrip;
 use crate::responder::{LONGEST, length, request};
@@ -61,6 +69,8 @@ keys! {
         objects: Vec<Object> = Vec::new(), entries(1, 10_000);
         /// How the browsers encrypt, over TCP or QUIC; `None`: they do not.
         secure: Option<SecureClient> = None, any();
+        /// How the browsers find the addresses of servers; `None`: they know all.
+        resolver: Option<Resolver> = None, any();
     }
 }
 
@@ -95,6 +105,11 @@ impl Settings for Page {
                 .check_paths(environment, server, paths)
                 .map_err(|why| format!("secure: {why}"))?;
         }
+        if let Some(resolver) = &self.resolver {
+            environment
+                .server(resolver.client, Protocol::Names)
+                .map_err(|why| format!("resolver: {why}"))?;
+        }
         for (number, object) in self.objects.iter().enumerate() {
             let Object { name, server, after, .. } = object;
             if *server >= self.servers.len() {
@@ -126,7 +141,7 @@ impl Settings for Page {
     }
 
     fn heads() -> &'static [Head] {
-        &[PagesRow::HEAD, ObjectsRow::HEAD]
+        &[PagesRow::HEAD, ObjectsRow::HEAD, LookupsRow::HEAD]
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
@@ -144,6 +159,7 @@ impl Settings for Page {
             connections: Slab::default(),
             pages: Vec::new(),
             objects: Vec::new(),
+            lookups: Vec::new(),
         })
     }
 }
@@ -159,6 +175,7 @@ struct Browsers {
     pages: Vec<PageRow>,
     /// The objects of all pages, page by page.
     objects: Vec<ObjectRow>,
+    lookups: Vec<LookupRow>,
 }
 
 #[derive(Debug)]
@@ -173,6 +190,8 @@ struct Browser {
     /// For each object: how many of those that it depends on have not arrived.
     blocked: Vec<u32>,
     servers: Vec<Pool>,
+    /// `None`: it knows all names.
+    names: Option<Names>,
 }
 
 /// A browser's connections to one server.
@@ -208,6 +227,10 @@ impl Application for Browsers {
                 missing: 0,
                 blocked: Vec::new(),
                 servers: vec![Pool::default(); settings.servers.len()],
+                names: settings.resolver.map(|resolver| {
+                    let random = host.random(&format!("{}/names {number}", self.name));
+                    Names::new(resolver, random, settings.servers.len())
+                }),
             });
             let at = settings.start + offset;
             if is_moment(at) {
@@ -228,7 +251,7 @@ impl Application for Browsers {
                     let row = &self.objects[row];
                     row.ready.is(host.now()) && row.asked == MaybeTime::NONE
                 }) {
-                    self.want(host, number, object);
+                    self.find(host, number, object);
                 }
             }
         }
@@ -253,14 +276,16 @@ impl Application for Browsers {
         // The responder never closes first, so the connection failed, and the page with it.
         let browser = connection.browser;
         self.connections.take(number);
-        if let Some(page) = self.browsers[browser as usize].page {
-            self.pages[page as usize].failed = true;
-            self.end(host, browser);
-        }
+        self.fail(host, browser);
+    }
+
+    fn notified(&mut self, host: &mut dyn Host, _from: u32, notes: [u32; 2]) {
+        self.resolved(host, Resolved::of(notes));
     }
 
     fn tables(&self, _environment: &Environment<'_>) -> Vec<Table> {
-        vec![self.page_table(), self.object_table()]
+        let lookups = self.settings.resolver.map(|_| self.lookup_table());
+        [self.page_table(), self.object_table()].into_iter().chain(lookups).collect()
     }
 }
 
@@ -285,6 +310,7 @@ impl Browsers {
         browser.page = Some(page);
         browser.missing = settings.objects.len() as u32;
         browser.blocked.clear();
+        browser.names.iter_mut().for_each(Names::forget);
         self.objects.reserve(settings.objects.len());
         for object in &settings.objects {
             let bytes = length(object.bytes.next(&mut browser.random, load));
@@ -305,7 +331,7 @@ impl Browsers {
         let Some(row) = self.row(number, object) else { return };
         self.objects[row].ready = at.into();
         if at == host.now() {
-            self.want(host, number, object);
+            self.find(host, number, object);
         } else if is_moment(at) {
             host.wake(at, self.token(number, Some(object)));
         }
@@ -416,6 +442,14 @@ impl Browsers {
             if *blocked == 0 {
                 self.free(host, number, other);
             }
+        }
+    }
+
+    /// Ends a load that has failed, if there is one.
+    fn fail(&mut self, host: &mut dyn Host, number: u32) {
+        if let Some(page) = self.browsers[number as usize].page {
+            self.pages[page as usize].failed = true;
+            self.end(host, number);
         }
     }
 

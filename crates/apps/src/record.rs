@@ -113,6 +113,8 @@ pub enum Transport {
     Https,
     /// QUIC, which includes TLS (RFC 9250).
     Quic,
+    /// HTTP/3 over QUIC (RFC 8484, RFC 9114).
+    Http3,
 }
 
 impl Transport {
@@ -124,6 +126,7 @@ impl Transport {
             Self::Tls => "tls",
             Self::Https => "https",
             Self::Quic => "quic",
+            Self::Http3 => "http3",
         }
     }
 }

@@ -58,7 +58,7 @@ impl Settings for Responder {
     fn service(&self) -> Option<Service> {
         let quic = Settings::quic(self).is_some();
         let tls = self.secure.is_some();
-        Some(Service { protocol: Protocol::Bytes, tls, https: false, quic })
+        Some(Service { protocol: Protocol::Bytes, tls, https: false, quic, http3: false })
     }
 
     fn quic(&self) -> Option<&quic::Config> {

@@ -284,7 +284,11 @@ impl<'a, W: Write> Writer<'a, W> {
                 destination: address::mac(link.to),
                 source: address::mac(link.from),
             },
-            ip: Ipv4 { tos: ecn, ttl: ip.ttl.saturating_sub(packet.routers.min(63)), ..ip },
+            ip: Ipv4 {
+                tos: packet.dscp << 2 | ecn,
+                ttl: ip.ttl.saturating_sub(packet.routers.min(63)),
+                ..ip
+            },
             transport,
         }
     }

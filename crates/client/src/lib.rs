@@ -52,5 +52,5 @@ pub use exchange::{
 };
 pub use query::{Query, QueryError};
 pub use schedule::Schedule;
-pub use tcp_info::TcpInfo;
+pub use tcp_info::{ControlInfo, TcpInfo};
 pub use tls::Anybody;

@@ -73,28 +73,12 @@ pub struct TcpInfo {
 impl TcpInfo {
     /// Reads the values of this socket; all are `None` if it is not a TCP socket.
     pub fn of(socket: impl AsFd) -> Self {
-        let mut bytes = [0_u8; 256];
-        let mut length = bytes.len() as libc::socklen_t;
-        // SAFETY: the kernel writes at most `length` bytes, which `bytes` has, and sets `length` to
-        // how many it wrote; every value of a byte is valid.
-        let done = unsafe {
-            libc::getsockopt(
-                socket.as_fd().as_raw_fd(),
-                libc::IPPROTO_TCP,
-                libc::TCP_INFO,
-                bytes.as_mut_ptr().cast(),
-                &raw mut length,
-            )
-        };
-        if done == 0 {
-            Self::read(&bytes[..bytes.len().min(length as usize)])
-        } else {
-            Self::default()
-        }
+        let mut bytes = [0; 256];
+        option(socket, libc::TCP_INFO, &mut bytes).map_or_else(Self::default, Self::read)
     }
 
     fn read(bytes: &[u8]) -> Self {
-        let u32_at = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let u32_at = |at| u32_at(bytes, at);
         let u64_at = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let micros = |at| u32_at(at).map(|us| Duration::from_micros(us.into()));
         let in_flight = || {
@@ -103,14 +87,14 @@ impl TcpInfo {
                 [u32_at(24)?, u32_at(28)?, u32_at(32)?, u32_at(36)?].map(u64::from);
             u32::try_from((out + again).saturating_sub(sacked + lost)).ok()
         };
-        let option = |bit: u8| bytes.get(5).map(|options| options & bit != 0);
+        let uses = |bit: u8| bytes.get(5).map(|options| options & bit != 0);
         Self {
             // TCPI_OPT_* of include/uapi/linux/tcp.h.
-            timestamps: option(1),
-            sack: option(2),
-            window_scaling: option(4),
-            ecn: option(8),
-            syn_data: option(32),
+            timestamps: uses(1),
+            sack: uses(2),
+            window_scaling: uses(4),
+            ecn: uses(8),
+            syn_data: uses(32),
             rtt: micros(68),
             // Before the first sample, the kernel returns the largest number.
             min_rtt: micros(148).filter(|rtt| *rtt < Duration::from_secs(1 << 12)),
@@ -136,6 +120,78 @@ impl TcpInfo {
             out_of_order: u32_at(224),
         }
     }
+}
+
+/// What a congestion control tells of itself beyond [`TcpInfo`]; `None`: this control does not tell
+/// it.
+///
+/// Source: `union tcp_cc_info` of include/uapi/linux/inet_diag.h, and net/ipv4/tcp_bbr.c for the
+/// gains of each phase, Linux 6.18.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ControlInfo {
+    /// BBR's phase: `startup`, `drain`, `probe-bw` or `probe-rtt`.
+    pub phase: Option<&'static str>,
+    /// DCTCP.Alpha (RFC 8257, 3.3), 0 to 1, of a connection that uses ECN.
+    pub alpha: Option<f64>,
+}
+
+impl ControlInfo {
+    /// Asks this socket's congestion control; both are `None` if it is not a TCP socket.
+    pub fn of(socket: impl AsFd) -> Self {
+        let (mut name, mut bytes) = ([0; 16], [0; 64]);
+        let Some(name) = option(&socket, libc::TCP_CONGESTION, &mut name) else {
+            return Self::default();
+        };
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        option(&socket, TCP_CC_INFO, &mut bytes).map_or_else(Self::default, |said| match name {
+            b"bbr" => Self { phase: phase(said), alpha: None },
+            b"dctcp" => Self { phase: None, alpha: alpha(said) },
+            _ => Self::default(),
+        })
+    }
+}
+
+/// Of linux/tcp.h.
+const TCP_CC_INFO: libc::c_int = 26;
+
+/// Reads the phase from `struct tcp_bbr_info`: its gains, in units of 1/256, differ by phase.
+fn phase(bytes: &[u8]) -> Option<&'static str> {
+    let [pacing_gain, cwnd_gain] = [u32_at(bytes, 12)?, u32_at(bytes, 16)?];
+    Some(match (pacing_gain, cwnd_gain) {
+        // 2 / ln 2, and its reciprocal.
+        (739, _) => "startup",
+        (88, _) => "drain",
+        (_, 256) => "probe-rtt",
+        _ => "probe-bw",
+    })
+}
+
+/// Reads alpha from `struct tcp_dctcp_info`, where it is in units of 1/1024.
+fn alpha(bytes: &[u8]) -> Option<f64> {
+    let is_enabled = *bytes.first()? != 0;
+    is_enabled.then_some(f64::from(u32_at(bytes, 4)?) / 1024.0)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+/// Reads a TCP option of a socket into `bytes`, and returns what was read; `None`: it has none.
+fn option(socket: impl AsFd, name: libc::c_int, bytes: &mut [u8]) -> Option<&[u8]> {
+    let mut length = bytes.len() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes, which `bytes` has, and sets `length` to how
+    // many it wrote; every value of a byte is valid.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            name,
+            bytes.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    let length = bytes.len().min(length as usize);
+    (done == 0).then(|| &bytes[..length])
 }
 
 /// When a socket acknowledges received data.
@@ -187,6 +243,23 @@ mod tests {
         assert!(TcpInfo::of(&client).segment.is_some_and(|bytes| bytes > 500));
         assert!(TcpInfo::of(&client).pacing_rate.is_some_and(|rate| rate > 0));
         assert_eq!(TcpInfo::of(&client).control_state, Some(0));
+    }
+
+    #[test]
+    fn a_control_tells_its_phase_or_alpha() {
+        let words = |words: &[u32]| -> Vec<u8> {
+            words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+        };
+        let of_gains = |pacing, cwnd| phase(&words(&[0, 0, 0, pacing, cwnd]));
+        assert_eq!(of_gains(739, 739), Some("startup"));
+        assert_eq!(of_gains(88, 739), Some("drain"));
+        assert_eq!(of_gains(320, 512), Some("probe-bw"));
+        assert_eq!(of_gains(256, 256), Some("probe-rtt"));
+        assert_eq!(alpha(&words(&[1, 256, 0, 0])), Some(0.25));
+        assert_eq!(alpha(&words(&[0, 1024, 0, 0])), None, "without ECN it is Reno");
+        assert_eq!((phase(&[0; 16]), alpha(&[1, 0, 0, 0])), (None, None));
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
+        assert_eq!(ControlInfo::of(&socket), ControlInfo::default());
     }
 
     #[test]

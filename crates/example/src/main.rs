@@ -18,11 +18,11 @@ use std::str::FromStr;
 
 use narrows_example::pi::{Config, Pi};
 use narrows_example::scalable::Scalable;
-use narrows_example::typing::{Shell, Typist};
+use narrows_example::typing;
 use narrows_qdisc::AnyConfig;
-use narrows_sim::plan::{Application, Kind, Plan};
+use narrows_sim::plan::Plan;
 use narrows_sim::tcp::Congestion;
-use narrows_units::{Span, Time};
+use narrows_units::Span;
 
 fn main() -> ExitCode {
     narrows_engine::serve(|plan| change(plan, &mut std::env::args().skip(1)))
@@ -40,13 +40,13 @@ fn change(plan: &mut Plan, arguments: &mut impl Iterator<Item = String>) -> Resu
             }
             "scalable" => {
                 for tcp in &mut plan.tcp {
-                    tcp.congestion = Congestion::custom("scalable", || Scalable);
+                    tcp.congestion = Congestion::custom("scalable", |_| Scalable);
                 }
             }
             "typist" => {
                 let from: String = next(arguments, "typist: FROM")?;
                 let to: String = next(arguments, "typist: TO")?;
-                put_typist(plan, &from, &to)?;
+                typing::put(plan, &from, &to, "typist")?;
             }
             _ => return Err(format!("{part}: no such part; hint: one of pi, scalable, typist")),
         }
@@ -76,35 +76,5 @@ fn put_pi(
     let config = Config::designed(rate, flows, round_trip, reference);
     config.check().map_err(|why| format!("pi: {why}"))?;
     link.queue = AnyConfig::custom("pi", move |seed| Pi::new(config.clone(), seed));
-    Ok(())
-}
-
-fn put_typist(plan: &mut Plan, from: &str, to: &str) -> Result<(), String> {
-    let path = |from: &str, to: &str| {
-        let ends = |path: &narrows_sim::plan::Path| {
-            plan.nodes[path.from] == from && plan.nodes[path.to] == to
-        };
-        plan.paths.iter().position(ends).ok_or_else(|| {
-            format!("typist: the scenario has no traffic from {from} to {to}, and so no path")
-        })
-    };
-    let (there, back) = (path(from, to)?, path(to, from)?);
-    if plan.tcp.is_empty() {
-        plan.tcp.push(narrows_sim::tcp::Config::profile("linux-6").expect("it is in PROFILES"));
-    }
-    let shell = plan.applications.len();
-    let typist = Typist {
-        there,
-        back,
-        tcp: 0,
-        shell,
-        start: Time::ZERO + Span::from_secs(1),
-        pause: Span::from_ms(200),
-        // Five keys per second until the end.
-        keys: (plan.end.as_secs_f64() * 5.0) as u32,
-    };
-    plan.applications
-        .push(Application { name: "shell".into(), kind: Kind::custom(Shell { tcp: 0 }) });
-    plan.applications.push(Application { name: "typist".into(), kind: Kind::custom(typist) });
     Ok(())
 }

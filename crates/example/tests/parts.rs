@@ -23,7 +23,7 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
         opportunities_ms: None,
         delay,
         jitter: None,
-        loss: 0.0,
+        loss: 0.0.into(),
         dns_exempt: false,
         framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
         queue,
@@ -45,6 +45,7 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
         applications: Vec::new(),
         queue_monitors: vec![Monitor { link: 0, interval: Span::from_ms(10) }],
         link_monitors: Vec::new(),
+        codepoints: Vec::new(),
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
@@ -142,7 +143,7 @@ fn scalable_tcp_obeys_its_response_function() {
     let window = |congestion: tcp::Congestion, expected: f64| {
         let mut plan = network(1_000, Span::from_ms(25), fifo(100_000));
         plan.end = Time::ZERO + Span::from_secs(120);
-        plan.links[0].loss = 4e-4;
+        plan.links[0].loss = 4e-4.into();
         plan.tcp[0].congestion = congestion;
         // The window starts where it should stay: the mean is over acknowledgements, and slow start
         // has many.
@@ -151,7 +152,7 @@ fn scalable_tcp_obeys_its_response_function() {
         add_bulk(&mut plan, 4);
         mean(&column(&finish(plan), "flows", "cwnd_mean_segments")) / expected
     };
-    let scalable = window(tcp::Congestion::custom("scalable", || Scalable), 0.08 / 4e-4);
+    let scalable = window(tcp::Congestion::custom("scalable", |_| Scalable), 0.08 / 4e-4);
     assert!((scalable - 1.0).abs() < 0.2, "{scalable} of the window");
     let reno = window(tcp::Congestion::Reno, (1.5f64 / 4e-4).sqrt());
     assert!((reno - 1.0).abs() < 0.3, "{reno} of the window");
@@ -186,7 +187,7 @@ fn the_parts_work_together_and_with_ours() {
     let run = |queue: Queue, collapse| {
         let mut plan = network(10, Span::from_ms(20), queue);
         plan.collapse = collapse;
-        plan.tcp[0].congestion = tcp::Congestion::custom("scalable", || Scalable);
+        plan.tcp[0].congestion = tcp::Congestion::custom("scalable", |_| Scalable);
         add_bulk(&mut plan, 4);
         add_typist(&mut plan, 100);
         column(&finish(plan), "keys", "echo_ms")
@@ -210,12 +211,17 @@ fn the_parts_work_together_and_with_ours() {
     assert!(known(&behind_pi) < 0.3 * known(&behind_fifo));
 }
 
-/// The whole program that the page shows is the file that is compiled here.
+/// What the page shows of the queue is in the file that `narrows new` copies.
 #[test]
-fn the_pages_program_is_the_one_in_examples() {
+fn the_pages_decision_is_that_of_the_file() {
     let page = include_str!("../../../docs/extending.md");
-    let (_, program) = include_str!("../examples/slope.rs").split_once("\n\n").expect("its head");
-    assert!(page.contains(program));
+    let lines: Vec<&str> =
+        include_str!("../../../python/narrows/new/queue.rs").lines().map(str::trim).collect();
+    let (_, shown) = page.split_once("fn enqueue(").expect("the page shows it");
+    let (shown, _) = shown.split_once("```").expect("the block ends");
+    for line in shown.lines().skip(1).map(str::trim).filter(|line| !line.is_empty()) {
+        assert!(lines.contains(&line), "{line}");
+    }
 }
 
 #[test]

@@ -90,7 +90,8 @@ impl World {
         for flood in floods.values_mut() {
             let Some(&serving) = self.serving.get(&flood.server()) else { continue };
             if !self.real.is_real(flood.server()) {
-                self.listen((flood.nodes[1], flood.target), serving, Some(flood.server()));
+                let server = flood.server();
+                self.listen((flood.nodes[1], flood.target), serving, Some(server), server);
             }
             if let Err(why) = flood.watch_server(&self.places) {
                 self.fail(format!("{}: counters: {why}", flood.target));

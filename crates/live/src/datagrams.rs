@@ -28,6 +28,8 @@ pub(crate) struct Link {
     pub(crate) nodes: [usize; 2],
     /// The server's port.
     pub(crate) port: u16,
+    /// The applications at its ends.
+    pub(crate) owners: [u32; 2],
     pub(crate) of: Use,
     /// The longest packets that leave the first and the second end whole.
     pub(crate) mtus: [u16; 2],
@@ -129,7 +131,7 @@ impl Sockets {
         if self.far.contains_key(&key) {
             return Ok(None);
         }
-        let socket = places.datagrams(key.0, key.1)?;
+        let socket = places.datagrams(key.0, key.1, link.owners[1])?;
         let number = self.put(Socket { socket, of: None });
         self.far.insert(key, number);
         Ok(Some(number))
@@ -146,7 +148,7 @@ impl Sockets {
             return Ok((number, false));
         }
         let from = SocketAddrV4::new(places.address(link.nodes[0], link.of), 0);
-        let socket = places.datagrams(link.nodes[0], from)?;
+        let socket = places.datagrams(link.nodes[0], from, link.owners[0])?;
         set_peer(&socket, link.server(places))?;
         let own = local(&socket)?;
         let number = self.put(Socket { socket, of: Some(of) });

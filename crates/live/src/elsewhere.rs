@@ -40,6 +40,7 @@ impl World {
         let link = Link {
             nodes,
             port: PORT,
+            owners,
             of,
             mtus: [self.mtu(client.there), self.mtu(client.back)],
             queries: Some(Queries::default()),
@@ -65,7 +66,7 @@ impl World {
         let of = Use { tcp: Some(tcp.tcp), server: Some(owners[1]) };
         let at = SocketAddrV4::new(self.places.address(nodes[1], of), tcp.port());
         let Some(&serving) = self.serving.get(&owners[1]) else { return };
-        self.listen((nodes[1], at), serving, Some(owners[1]));
+        self.listen((nodes[1], at), serving, Some(owners[1]), owners[1]);
         self.visitors.push(Visitors {
             from: self.places.address(nodes[0], of),
             at,

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use narrows_client::TcpInfo;
+use narrows_client::{ControlInfo, TcpInfo};
 use nix::errno::Errno;
 use nix::sys::epoll::EpollFlags;
 use nix::sys::socket::{
@@ -234,6 +234,10 @@ impl End {
 
     pub(crate) fn info(&self) -> TcpInfo {
         self.socket.as_ref().map_or_else(TcpInfo::default, TcpInfo::of)
+    }
+
+    pub(crate) fn control(&self) -> ControlInfo {
+        self.socket.as_ref().map_or_else(ControlInfo::default, ControlInfo::of)
     }
 
     fn take(&mut self, count: usize) {

@@ -51,6 +51,7 @@ pub(crate) struct Flood {
     pub(crate) replies: Option<OwnedFd>,
     /// What the server's host has done; `None`: the server has no TCP.
     server: Option<Server>,
+    dscp: u8,
     sent: u64,
     /// When losses are counted next.
     due: Time,
@@ -107,7 +108,7 @@ pub(crate) fn open(
             let node = &plan.nodes[path.from];
             return Err(format!("{}: {node} has no addresses that it may forge", one.name));
         };
-        let flood = Flood::open(places, settings, nodes, Network(network));
+        let flood = Flood::open(places, settings, nodes, (Network(network), number));
         let flood = flood.map_err(|why| format!("{}: raw sockets: {}", one.name, why.desc()))?;
         found.insert(number, flood);
     }
@@ -119,7 +120,7 @@ impl Flood {
         places: &Places,
         settings: &flood::Flood,
         nodes: [usize; 2],
-        network: Network,
+        (network, number): (Network, u32),
     ) -> Result<Self, Errno> {
         let of = Use { tcp: None, server: Some(settings.server as u32) };
         let target = SocketAddrV4::new(places.address(nodes[1], of), narrows_apps::dns::PORT);
@@ -133,6 +134,7 @@ impl Flood {
             association: None,
             nodes,
             target,
+            dscp: places.dscp(number),
             socket: places.raw(nodes[0])?,
             arrived: queries.map(Counter::from),
             replies: of_queries.then(|| watch(nodes[0], DESTINATION)).transpose()?,
@@ -192,7 +194,11 @@ impl Flood {
         let packet = Packet {
             ethernet: Ethernet::default(),
             // The kernel fills in the identification.
-            ip: Ipv4 { dont_fragment: false, ..Ipv4::new(source, *self.target.ip()) },
+            ip: Ipv4 {
+                tos: self.dscp << 2,
+                dont_fragment: false,
+                ..Ipv4::new(source, *self.target.ip())
+            },
             transport,
         };
         let mut frame = Vec::with_capacity(packet.header_bytes() + payload.len());

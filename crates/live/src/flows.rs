@@ -6,7 +6,7 @@ use narrows_apps::flow_samples::{Sample, Sampled};
 use narrows_apps::flow_states::{Observed, Seen};
 use narrows_apps::goodput::Delivered;
 use narrows_apps::{Association, Datagram, Socket};
-use narrows_client::TcpInfo;
+use narrows_client::{ControlInfo, TcpInfo};
 use narrows_transport::FlowSample;
 use narrows_transport::flow_sample::{AVOIDANCE, CWR, LOSS, RECOVERY, SLOW_START};
 use narrows_transport::tcp::Counters;
@@ -218,8 +218,8 @@ impl Observed for Flows {
             {
                 continue;
             }
-            if connection.sides[sender].end.is_some()
-                && let Some(sample) = sample(&connection.info(sender))
+            if let Some(end) = &connection.sides[sender].end
+                && let Some(sample) = sample(&end.info(), end.control())
             {
                 report(Seen {
                     application,
@@ -234,7 +234,7 @@ impl Observed for Flows {
 }
 
 /// Returns what the kernel knows of a sender's window and path; `None`: it has no socket.
-fn sample(info: &TcpInfo) -> Option<FlowSample> {
+fn sample(info: &TcpInfo, control: ControlInfo) -> Option<FlowSample> {
     let segment = info.segment?;
     let (cwnd, ssthresh) = (info.cwnd?, info.ssthresh?);
     let bytes = |segments: u32| u64::from(segments) * u64::from(segment);
@@ -248,13 +248,14 @@ fn sample(info: &TcpInfo) -> Option<FlowSample> {
         pacing_rate: info.pacing_rate.and_then(|rate| Rate::from_bps(rate.saturating_mul(8))),
         in_flight: bytes(info.in_flight?),
         retransmissions: info.again.unwrap_or(0).into(),
-        state: match info.control_state? {
+        state: control.phase.unwrap_or(match info.control_state? {
             2 => CWR,
             3 => RECOVERY,
             4 => LOSS,
             _ if cwnd < ssthresh => SLOW_START,
             _ => AVOIDANCE,
-        },
+        }),
+        alpha: control.alpha,
     })
 }
 

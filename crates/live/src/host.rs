@@ -63,6 +63,10 @@ impl Host for LiveHost<'_> {
         self.world.wake(at, Some(self.application), token);
     }
 
+    fn notify(&mut self, application: u32, notes: [u32; 2]) {
+        self.world.events.push_back(SocketEvent::Notified(application, self.application, notes));
+    }
+
     fn listen_within(&mut self, tcp: usize, backlog: u32, _limits: HalfOpenLimits) {
         // A socket is made when a client's path leads to a node.
         self.world.serving.insert(self.application, (tcp, backlog));
@@ -148,8 +152,8 @@ impl Host for LiveHost<'_> {
         connection.is_some_and(|connection| connection.sides[socket.side()].takes_early_data())
     }
 
-    fn is_quic(&self, socket: Socket) -> bool {
-        self.world.flows.quic(socket).is_some()
+    fn quic_port(&self, socket: Socket) -> Option<u16> {
+        self.world.flows.quic(socket).map(|connection| connection.port)
     }
 
     fn is_secure(&self, socket: Socket) -> bool {
@@ -179,6 +183,7 @@ impl Host for LiveHost<'_> {
         let link = Link {
             nodes,
             port: dial.port,
+            owners: [self.application, dial.server as u32],
             of: Use { tcp: None, server: Some(dial.server as u32) },
             mtus: [self.world.mtu(dial.there), self.world.mtu(dial.back)],
             queries: dial.dns.then(Queries::default),
@@ -268,6 +273,13 @@ impl Host for LiveHost<'_> {
         self.change(socket, |connection| connection.send_part(socket.side(), apart));
     }
 
+    fn send_beside(&mut self, socket: Socket, stream: u8, bytes: u32) {
+        if let Some(connection) = self.world.flows.quic_mut(socket) {
+            connection.write_beside(socket.side(), stream, bytes);
+            self.world.dirty.push(socket);
+        }
+    }
+
     fn flush(&mut self, socket: Socket) {
         self.world.flush(socket);
     }
@@ -336,7 +348,12 @@ impl Host for LiveHost<'_> {
         let [from, to] = [(opener, from_port), (1 - opener, port)]
             .map(|(side, port)| SocketAddrV4::new(places.address(nodes[side], of), port));
         if self.world.ends.accept_at(nodes[1 - opener]) {
-            self.world.listen((nodes[1 - opener], to), (transfer.tcp, BACKLOG), None);
+            self.world.listen(
+                (nodes[1 - opener], to),
+                (transfer.tcp, BACKLOG),
+                None,
+                self.application,
+            );
         }
         let socket = self.world.flows.add(Flow {
             generation: 0,
@@ -402,6 +419,7 @@ impl LiveHost<'_> {
             SocketEvent::Closed(socket, how) => application.closed(self, socket, how),
             SocketEvent::Arrived(_) => application.arrived(self),
             SocketEvent::Datagram(datagram) => application.datagram(self, datagram),
+            SocketEvent::Notified(_, from, notes) => application.notified(self, from, notes),
         }
     }
 
@@ -433,7 +451,7 @@ impl LiveHost<'_> {
             let of = connection.used([self.application, server]);
             let at = SocketAddrV4::new(self.world.places.address(nodes[1], of), dial.port);
             if !self.world.real.is_real(server) {
-                self.world.listen((nodes[1], at), serving, Some(server));
+                self.world.listen((nodes[1], at), serving, Some(server), server);
             }
         }
         let socket = self.world.flows.add(Flow {

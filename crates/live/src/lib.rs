@@ -11,7 +11,7 @@
 //! One process plays both ends of an application. It enters the network namespace of a node to make
 //! a socket there. Both ends therefore have one clock, and each knows what the other meant: on the
 //! wire, a DNS message is a real one of the right length, another datagram begins with the twelve
-//! bytes of its meaning, and other streams are zeros. HTTPS encrypts zeros, too: HTTP/2's frames
+//! bytes of its meaning, and other streams are zeros. HTTPS encrypts zeros, too: HTTP's frames
 //! have the plan's lengths, and nobody else can read them.
 //!
 //! For runs on several machines, a process plays the ends of one node instead ([`Split`]): bulk
@@ -25,8 +25,8 @@
 //! What real sockets cannot honour is refused, by the name of its key, before anything starts
 //! (`refused.rs`):
 //!
-//! - TCP is the kernel's. A plan chooses `mss`, `congestion`, `pacing` and `nagle`. The other
-//!   settings must be Linux's, unless sysctls and routes follow the plan (`Part::prepared`).
+//! - TCP is the kernel's. A plan chooses `mss`, `congestion` (also by a name that only the kernel
+//!   knows), `pacing` and `nagle`. The other settings must be Linux's, unless sysctls and routes follow the plan (`Part::prepared`).
 //! - TLS is rustls'. Sessions are resumed, early data are sent, and servers take their time for a
 //!   signature, as the plan says. All flights have the plan's lengths, and are cut into its writes,
 //!   unless rustls needs more bytes; an error then states the least. What is in them is rustls'
@@ -35,8 +35,9 @@
 //! - QUIC is quinn-proto's. The messages of its handshakes, connection IDs and transport parameters
 //!   have the plan's lengths (`quic/session.rs`). A plan chooses `payload`, `search_to`,
 //!   `congestion`, `initial_window`, `undecryptable_packets`, `idle_timeout` in milliseconds, `ecn`,
-//!   `id`, `parameters`, `waits` and `extras`. Nothing but the congestion window holds data back. The
-//!   table `flows` has no QUIC connections, as in the simulator.
+//!   `id`, `parameters`, `waits` and `extras`. Of the congestion controls, it has NewReno and CUBIC.
+//!   Only the congestion window and quinn's own pacing hold data back. The table `flows` has no QUIC
+//!   connections, as in the simulator.
 //!
 //! What QUIC does differently from the plan, because quinn-proto cannot do otherwise:
 //!
@@ -88,5 +89,5 @@ mod world;
 pub use clock::Clock;
 pub use part::{Also, Part, Place, Role, Split, Use};
 pub use real::{Query, Real};
-pub use refused::refusals;
+pub use refused::{name_controls, refusals};
 pub use run::{Error, Live, Stopped};

@@ -59,7 +59,7 @@ mod program {
     use std::time::Duration;
 
     use narrows_engine::write_tables;
-    use narrows_live::{Clock, Live, Part, Place, Role, Split, refusals};
+    use narrows_live::{Clock, Live, Part, Place, Role, Split, name_controls, refusals};
     use narrows_sim::plan::Plan;
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     use nix::sys::signal::{SigSet, Signal};
@@ -85,7 +85,8 @@ mod program {
     pub(crate) fn run(arguments: impl Iterator<Item = String>) -> Result<(), String> {
         let Arguments { plan, places, play, prepared, role, real, check, start, out } =
             read(arguments)?;
-        let plan: Plan = load(&plan.ok_or_else(|| format!("usage: {USAGE}"))?)?;
+        let mut plan: Plan = load(&plan.ok_or_else(|| format!("usage: {USAGE}"))?)?;
+        name_controls(&mut plan)?;
         let real = real.map(|path| load(&path)).transpose()?.unwrap_or_default();
         if check {
             plan.check().map_err(|why| why.to_string())?;

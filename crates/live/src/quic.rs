@@ -87,6 +87,7 @@ struct Bound {
     /// Whether its packets may be ECN-capable, and whether the socket marks them so now.
     ecn: bool,
     is_ect: bool,
+    dscp: u8,
 }
 
 /// What the endpoint of a socket says of a datagram.
@@ -222,7 +223,7 @@ impl Bound {
     fn send(&mut self, transmit: &Transmit, bytes: &[u8]) {
         let SocketAddr::V4(to) = transmit.destination else { return };
         let is_ect = self.ecn && transmit.ecn == Some(EcnCodepoint::Ect0);
-        if is_ect != self.is_ect && set_ect(&self.socket, is_ect).is_ok() {
+        if is_ect != self.is_ect && set_ect(&self.socket, is_ect, self.dscp).is_ok() {
             self.is_ect = is_ect;
         }
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
@@ -319,13 +320,13 @@ impl World {
         let far = self.listen_for_quic((nodes[1], to), server, &of_server)?;
         let system = |why: Errno| why.desc().to_owned();
         let from = SocketAddrV4::new(self.places.address(nodes[0], of), 0);
-        let socket = self.places.datagrams(nodes[0], from).map_err(system)?;
+        let socket = self.places.datagrams(nodes[0], from, application).map_err(system)?;
         set_up_quic(&socket).map_err(system)?;
         // If this fails, there is no route, and its packets are lost.
         let _ = set_peer(&socket, to);
         let own = local(&socket).map_err(system)?;
         let mut made = Endpoint::new(endpoint(&quic), None, true, None);
-        config.transport_config(transport(&quic));
+        config.transport_config(transport(&quic, dial.port));
         // The name is an address, so it is not in the ClientHello (RFC 6066, 3).
         let opened = made.connect(Instant::now(), config, to.into(), &to.ip().to_string());
         let (handle, state) = opened.map_err(|why| why.to_string())?;
@@ -337,13 +338,14 @@ impl World {
             expected: HashMap::new(),
             ecn: quic.ecn,
             is_ect: false,
+            dscp: self.places.dscp(application),
         });
         self.watch_quic(near);
         let of_other = self.quic.servers.get(&server).map_or(0, |of| of.quic.undecryptable_packets);
         let [of_client, has_keys] = has_keys;
         let client = End::new(handle, state, of_client, quic.undecryptable_packets);
         let later = Later { config: of_server, service, has_keys, keeps: of_other };
-        let connection = Connection::new(client, [near, far], later, dial.dns, quic.waits);
+        let connection = Connection::new(client, [near, far], later, dial, quic.waits);
         let socket = self.flows.add(Flow {
             generation: 0,
             owners: [application, server],
@@ -373,7 +375,7 @@ impl World {
             return Ok(there);
         }
         let serving = self.quic.servers.get(&server).ok_or("the server has none")?.clone();
-        let socket = self.places.datagrams(place.0, place.1).and_then(|made| {
+        let socket = self.places.datagrams(place.0, place.1, server).and_then(|made| {
             set_up_quic(&made)?;
             Ok(made)
         });
@@ -388,6 +390,7 @@ impl World {
             expected: HashMap::new(),
             ecn: serving.quic.ecn,
             is_ect: false,
+            dscp: self.places.dscp(server),
         });
         self.quic.far.insert(place, number);
         self.watch_quic(number);
@@ -464,9 +467,11 @@ impl World {
         };
         let flow = bound.expected.get(&from).copied();
         let found = flow.map(|flow| (flow, self.flows.get(flow), self.flows.socket(flow, 1)));
-        let Some((flow, of, socket, config)) =
+        let Some((flow, of, socket, (config, port))) =
             found.and_then(|(flow, of, socket)| match &of.what {
-                What::Quic(one) if !one.has_arrived => Some((flow, of, socket, &one.later.config)),
+                What::Quic(one) if !one.has_arrived => {
+                    Some((flow, of, socket, (&one.later.config, one.port)))
+                }
                 _ => None,
             })
         else {
@@ -485,7 +490,7 @@ impl World {
         };
         let mtu = self.paths[back].links.first().map_or(u16::MAX, |&link| self.mtus[link]);
         let mut config = config.clone();
-        config.transport_config(transport(&within(serving.quic, mtu)));
+        config.transport_config(transport(&within(serving.quic, mtu), port));
         let mut answer = Vec::new();
         let accepted =
             bound.endpoint.accept(incoming, Instant::now(), &mut answer, Some(Arc::new(config)));

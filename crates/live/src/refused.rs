@@ -6,7 +6,6 @@ use narrows_apps::dns::{PADDED, TRUNCATED};
 use narrows_apps::{Kind, Message, ping, udp};
 use narrows_sim::plan::Plan;
 use narrows_transport::{quic, tcp, tls};
-use narrows_units::settings::Words;
 
 use crate::datagrams::LEAST_PAYLOAD;
 use crate::dns;
@@ -74,16 +73,16 @@ struct Encrypted<T> {
 
 /// Refuses what rustls and quinn-proto cannot follow, of an application and its server.
 fn of_client(plan: &Plan, kind: &Kind, real: &Real) -> Option<String> {
-    let (client, number, is_https) = match kind {
+    let (client, number, [is_https, is_http3]) = match kind {
         Kind::DnsClient(client) => {
             let tls = client.tcp.as_ref()?.tls.as_ref()?;
             let found = Encrypted { handshake: tls.handshake, quic: tls.quic };
-            (found, client.server, tls.https.is_some())
+            (found, client.server, [tls.https.is_some(), tls.http3.is_some()])
         }
         Kind::Page(page) => {
             let secure = page.secure?;
             let found = Encrypted { handshake: secure.handshake, quic: secure.quic };
-            (found, page.responder, false)
+            (found, page.responder, [false; 2])
         }
         _ => return None,
     };
@@ -97,9 +96,8 @@ fn of_client(plan: &Plan, kind: &Kind, real: &Real) -> Option<String> {
     }
     match (client.quic, server.quic) {
         (Some(quic), Some(of_server)) => {
-            let why =
-                crate::quic::refused((client.handshake, &quic), (server.handshake, &of_server));
-            why.map(|why| format!("quic: {why}"))
+            let ends = ((client.handshake, &quic), (server.handshake, &of_server));
+            crate::quic::refused(ends.0, ends.1, is_http3).map(|why| format!("quic: {why}"))
         }
         _ => {
             let pair = Pair::new(client.handshake, server.handshake, Carrier::Tcp);
@@ -149,6 +147,30 @@ fn of_split(kind: &Kind) -> Option<String> {
     })
 }
 
+/// Leaves congestion controls that narrows does not have to the kernel, by their names.
+///
+/// # Errors
+///
+/// Returns an error if one has settings: sockets have none for it.
+pub fn name_controls(plan: &mut Plan) -> Result<(), String> {
+    for (number, config) in plan.tcp.iter_mut().enumerate() {
+        config.congestion.bind(|own| {
+            let has_none = own.settings().is_empty();
+            let named = || tcp::Congestion::custom(own.name(), |_seed| Named);
+            has_none.then(named).ok_or_else(|| {
+                format!("tcp[{number}]: congestion: sockets have no settings for {}", own.name())
+            })
+        })?;
+    }
+    Ok(())
+}
+
+/// A congestion control of the kernel, which no connection of the simulator uses.
+#[derive(Debug)]
+struct Named;
+
+impl tcp::CongestionControl for Named {}
+
 /// Refuses packets that are too short for what they mean.
 fn of_length(bytes: u16) -> Option<String> {
     let least = HEADERS + LEAST_PAYLOAD;
@@ -160,9 +182,6 @@ fn of_length(bytes: u16) -> Option<String> {
 /// socket option.
 fn of_tcp(config: &tcp::Config, prepared: bool) -> Option<String> {
     const OPTIONS: [&str; 4] = ["mss", "congestion", "nagle", "pacing"];
-    if let tcp::Congestion::Custom(_) = config.congestion {
-        return Some(format!("congestion: the kernel has no {}", config.congestion.word()));
-    }
     let values = |config: &tcp::Config| serde_json::to_value(config).unwrap_or_default();
     let (ours, linux) = (values(config), values(&tcp::Config::default()));
     let mut keys = ours.as_object()?.iter();

@@ -10,7 +10,6 @@ use narrows_apps::goodput::Goodput;
 use narrows_apps::table::Table;
 use narrows_apps::{self as application, Application, Environment, Settings};
 use narrows_sim::plan::Plan;
-use narrows_units::settings::Words;
 use narrows_units::{MaybeTime, Span, Time};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollTimeout};
@@ -92,12 +91,12 @@ impl Live {
             return Err(Error(first));
         }
         for (number, config) in plan.tcp.iter().enumerate() {
-            if let Some(why) = control_missing(config.congestion.word()) {
+            if let Some(why) = control_missing(config.congestion.name()) {
                 return Err(Error(format!("tcp[{number}]: congestion: {why}")));
             }
         }
         let places = plan.nodes.iter().map(|node| part.places.get(node).cloned()).collect();
-        let places = Places::open(places).map_err(Error)?;
+        let places = Places::open(places, plan.codepoints.clone()).map_err(Error)?;
         let floods = flood::open(&plan, &played, part, &places).map_err(Error)?;
         let system = |why: Errno| Error(format!("epoll: {}", why.desc()));
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(system)?;

@@ -6,8 +6,8 @@ use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use narrows_sim::plan::Codepoint;
 use narrows_transport::tcp;
-use narrows_units::settings::Words;
 use nix::errno::Errno;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::{
@@ -23,6 +23,8 @@ use crate::part::{Place, Use};
 pub(crate) struct Places {
     /// By the number of the node; `None`: another process plays it.
     nodes: Vec<Option<Opened>>,
+    /// The code points of applications that have one.
+    codepoints: Vec<Codepoint>,
     /// The namespace of this process.
     home: Option<File>,
 }
@@ -35,12 +37,16 @@ struct Opened {
 }
 
 impl Places {
-    /// Opens the namespaces of these places, by the number of the node.
+    /// Opens the namespaces of these places, by the number of the node, for applications with these
+    /// code points.
     ///
     /// # Errors
     ///
     /// Returns the place whose namespace cannot be opened.
-    pub(crate) fn open(places: Vec<Option<Place>>) -> std::result::Result<Self, String> {
+    pub(crate) fn open(
+        places: Vec<Option<Place>>,
+        codepoints: Vec<Codepoint>,
+    ) -> std::result::Result<Self, String> {
         let open = |place: Place| {
             let namespace = place.namespace.map(|path| {
                 File::open(&path).map_err(|why| format!("namespace {}: {why}", path.display()))
@@ -54,7 +60,7 @@ impl Places {
             .collect::<std::result::Result<Vec<_>, String>>()?;
         let moves = nodes.iter().flatten().any(|place| place.namespace.is_some());
         let home = moves.then(|| File::open(HOME).map_err(|why| format!("{HOME}: {why}")));
-        Ok(Self { nodes, home: home.transpose()? })
+        Ok(Self { nodes, codepoints, home: home.transpose()? })
     }
 
     /// Returns the address that a node has for sockets of this use.
@@ -62,6 +68,12 @@ impl Places {
         self.nodes[node].as_ref().map_or(Ipv4Addr::UNSPECIFIED, |place| {
             place.also.get(&of).copied().unwrap_or(place.address)
         })
+    }
+
+    /// Returns the code point of what an application sends.
+    pub(crate) fn dscp(&self, application: u32) -> u8 {
+        let mine = |codepoint: &&Codepoint| codepoint.application == application as usize;
+        self.codepoints.iter().find(mine).map_or(0, |codepoint| codepoint.dscp)
     }
 
     /// Creates a socket in the namespace of a node.
@@ -103,23 +115,30 @@ impl Places {
         Ok(done)
     }
 
-    /// Creates a UDP socket of a node at this address; port 0: at a free one.
-    pub(crate) fn datagrams(&self, node: usize, at: SocketAddrV4) -> Result<OwnedFd> {
+    /// Creates a UDP socket of a node at this address, for an application; port 0: at a free one.
+    pub(crate) fn datagrams(
+        &self,
+        node: usize,
+        at: SocketAddrV4,
+        application: u32,
+    ) -> Result<OwnedFd> {
         let made = self.socket(node, SockType::Datagram)?;
+        set_dscp(&made, self.dscp(application))?;
         setsockopt(&made, sockopt::RcvBuf, &RECEIVE_BUFFER)?;
         bind(made.as_raw_fd(), &address(at))?;
         Ok(made)
     }
 
-    /// Listens for connections at a node.
+    /// Listens for connections at a node. SYN-ACKs have this code point.
     pub(crate) fn listen(
         &self,
         node: usize,
         at: SocketAddrV4,
-        config: &tcp::Config,
-        backlog: u32,
+        (config, backlog): (&tcp::Config, u32),
+        dscp: u8,
     ) -> Result<OwnedFd> {
         let made = self.socket(node, SockType::Stream)?;
+        set_dscp(&made, dscp)?;
         setsockopt(&made, sockopt::ReuseAddr, &true)?;
         set_tcp(&made, config)?;
         bind(made.as_raw_fd(), &address(at))?;
@@ -139,10 +158,11 @@ impl Places {
         &self,
         (node, from): (usize, SocketAddrV4),
         to: SocketAddrV4,
-        config: &tcp::Config,
-        fast_open: bool,
+        (config, fast_open): (&tcp::Config, bool),
+        dscp: u8,
     ) -> Result<(OwnedFd, bool, SocketAddrV4)> {
         let made = self.socket(node, SockType::Stream)?;
+        set_dscp(&made, dscp)?;
         set_tcp(&made, config)?;
         if from.port() == 0 {
             // connect(2) chooses the port, so that connections to other servers may share it.
@@ -199,9 +219,14 @@ pub(crate) fn set_up_quic(made: &OwnedFd) -> Result<()> {
     setsockopt(made, sockopt::IpRecvTos, &true)
 }
 
-/// Sets whether a socket's packets are ECN-capable: ECT(0) (RFC 3168, 5).
-pub(crate) fn set_ect(made: &OwnedFd, ect: bool) -> Result<()> {
-    setsockopt(made, sockopt::Ipv4Tos, &if ect { 2 } else { 0 })
+/// Sets the code point of a socket's packets (RFC 2474). A new socket has 0.
+pub(crate) fn set_dscp(made: &OwnedFd, dscp: u8) -> Result<()> {
+    if dscp == 0 { Ok(()) } else { setsockopt(made, sockopt::Ipv4Tos, &(i32::from(dscp) << 2)) }
+}
+
+/// Sets whether a socket's packets are ECN-capable, ECT(0) (RFC 3168, 5), and their code point.
+pub(crate) fn set_ect(made: &OwnedFd, ect: bool, dscp: u8) -> Result<()> {
+    setsockopt(made, sockopt::Ipv4Tos, &(i32::from(dscp) << 2 | if ect { 2 } else { 0 }))
 }
 
 /// Returns the pending error of a socket, if it has one.
@@ -277,7 +302,7 @@ pub(crate) fn passed(made: &OwnedFd) -> u64 {
 }
 
 fn set_tcp(made: &OwnedFd, config: &tcp::Config) -> Result<()> {
-    setsockopt(made, sockopt::TcpCongestion, &config.congestion.word().into())?;
+    setsockopt(made, sockopt::TcpCongestion, &config.congestion.name().into())?;
     if config.pacing {
         setsockopt(made, MaxPacingRate, &UNLIMITED_PACE)?;
     }

@@ -23,7 +23,7 @@ use crate::flows::{Flow, Flows, What};
 use crate::quic::Quic;
 use crate::real::Asking;
 use crate::secure::Configs;
-use crate::sockets::{Places, local};
+use crate::sockets::{Places, local, set_dscp};
 use crate::split::{Ends, Visitors};
 use crate::timeouts::Timeouts;
 
@@ -100,6 +100,8 @@ pub(crate) enum SocketEvent {
     Closed(Socket, Closed),
     Arrived(u32),
     Datagram(Datagram),
+    /// An application tells another one something: `to`, `from`, what.
+    Notified(u32, u32, [u32; 2]),
 }
 
 impl SocketEvent {
@@ -119,7 +121,7 @@ impl SocketEvent {
                 };
                 (!aborted).then(|| flows.get(socket.flow()).owners[socket.side()])
             }
-            Self::Arrived(application) => Some(application),
+            Self::Arrived(application) | Self::Notified(application, ..) => Some(application),
             Self::Datagram(Datagram { association, goes_back, .. }) => {
                 let owners = flows.get(association.socket().flow()).owners;
                 Some(owners[usize::from(!goes_back)])
@@ -211,12 +213,13 @@ impl World {
 
 /// Connections.
 impl World {
-    /// Listens at a node, unless it does already.
+    /// Listens at a node, unless it does already. SYN-ACKs have the code point of `application`.
     pub(crate) fn listen(
         &mut self,
         (node, at): (usize, SocketAddrV4),
         (tcp, backlog): (usize, u32),
         owner: Option<u32>,
+        application: u32,
     ) {
         let here = |listener: &&Listener| (listener.node, listener.at) == (node, at);
         if let Some(there) = self.listeners.iter().find(here) {
@@ -225,7 +228,8 @@ impl World {
             }
             return;
         }
-        match self.places.listen(node, at, &self.tcp[tcp], backlog) {
+        let dscp = self.places.dscp(application);
+        match self.places.listen(node, at, (&self.tcp[tcp], backlog), dscp) {
             Ok(socket) => {
                 let number = self.listeners.len() as u32;
                 self.watch(&socket, Watched::Listener, number, owner.is_some());
@@ -271,7 +275,8 @@ impl World {
         let config = &self.tcp[connection.tcp];
         // Only messages can leave with a SYN.
         let fast_open = config.fast_open && connection.has_messages;
-        match self.places.connect((nodes[opener], from), to, config, fast_open) {
+        let dscp = self.places.dscp(owners[opener]);
+        match self.places.connect((nodes[opener], from), to, (config, fast_open), dscp) {
             Ok((made, done, from)) => {
                 connection.addresses = Some([from, to]);
                 self.by_addresses.insert([from, to], flow);
@@ -326,6 +331,10 @@ impl World {
             });
             // Otherwise it is somebody else's connection, or one that its opener has forgotten.
             let Some(socket) = known.or_else(|| self.visit([peer, own])) else { continue };
+            let owner = self.flows.get(socket.flow()).owners[socket.side()];
+            if let Err(why) = set_dscp(&made, self.places.dscp(owner)) {
+                self.fail(format!("accept: {}", why.desc()));
+            }
             self.attach(now, socket, made, true);
             return Some(socket);
         }

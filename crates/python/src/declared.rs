@@ -130,6 +130,7 @@ fn kind(kind: Kind) -> (&'static str, Json) {
         Kind::Span => ("span", Json::Null),
         Kind::Size => ("size", Json::Null),
         Kind::Rate => ("rate", Json::Null),
+        Kind::Codepoint => ("codepoint", Json::Null),
         Kind::Words(words) => ("words", json!(words)),
         Kind::WholeInUnit => ("whole-in-unit", Json::Null),
         Kind::NumberInUnit => ("number-in-unit", Json::Null),

@@ -196,14 +196,16 @@ fn next<R: Rows>(
 
 type Tables<'py> = (Bound<'py, PyDict>, Bound<'py, PyDict>);
 
-/// Returns the first `most` bytes of a file, decompressed. Raises ValueError if it holds more.
+/// Returns the first `most` bytes of a file, decompressed. Raises ValueError if it holds more, and
+/// KeyboardInterrupt if Ctrl-C comes first.
 #[pyfunction]
 fn decompressed(py: Python<'_>, path: PathBuf, most: u64) -> PyResult<Bound<'_, PyBytes>> {
-    let bytes = py.detach(|| -> std::io::Result<Vec<u8>> {
+    let read = move || -> std::io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         decompress(File::open(path)?)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
         Ok(bytes)
-    })?;
+    };
+    let bytes = patiently(py, read)??;
     if bytes.len() as u64 > most {
         return Err(PyValueError::new_err(format!("it holds more than {most} bytes")));
     }

@@ -1,6 +1,9 @@
 //! `Simulation`: a run of the simulator, and the named TCP profiles.
 
+use std::path::PathBuf;
+
 use narrows_capture::message::{self, Messages};
+use narrows_plugin::{Faults, Library, Part};
 use narrows_sim::application::voip::Voip;
 use narrows_sim::plan::Plan;
 use narrows_sim::record::MOST_QUERIES;
@@ -10,6 +13,9 @@ use numpy::IntoPyArray;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use std::collections::HashMap;
+
+use crate::{controls, outside};
 
 /// Adds the class and the functions of this file to the module.
 pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -27,59 +33,123 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// A run of the simulator.
 #[pyclass(module = "narrows._core")]
-struct Simulation(Engine);
+struct Simulation {
+    engine: Engine,
+    /// Whether it has parts from outside.
+    outside: bool,
+    /// What they have done wrong.
+    faults: Faults,
+    /// Which kind of part has failed.
+    failed: Option<Part>,
+}
+
+/// How many events pass between two looks for faults.
+const SOME_EVENTS: u64 = 16;
 
 #[pymethods]
 impl Simulation {
-    /// Creates a run of the plan at time zero. Raises ValueError if something is wrong with the
-    /// plan.
+    /// Creates a run of the plan at time zero. `plugins` are paths of shared objects; `queues` has a
+    /// function for the name of a link, which makes its queue from a seed, and `controls` one for the
+    /// name of a congestion control. Raises ValueError if something is wrong with the plan, or with a
+    /// part from outside.
     #[new]
-    fn new(plan_json: &str) -> PyResult<Self> {
-        let plan = read(plan_json).map_err(refused)?;
+    #[pyo3(signature = (plan_json, plugins = Vec::new(), queues = None, controls = None))]
+    #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands it over")]
+    fn new(
+        plan_json: &str,
+        plugins: Vec<PathBuf>,
+        queues: Option<&Bound<'_, PyDict>>,
+        controls: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
+        let mut plan = read(plan_json).map_err(refused)?;
+        let faults = Faults::default();
+        let outside = !plugins.is_empty() || queues.is_some() || controls.is_some();
+        let libraries: Vec<Library> =
+            plugins.iter().map(|path| outside::load(path)).collect::<PyResult<_>>()?;
+        outside::bind(&mut plan, &libraries, queues, &faults)?;
+        if outside {
+            controls::bind(&mut plan, &libraries, controls, &faults)?;
+        }
         match message_errors(&plan).into_iter().next() {
             Some(why) => Err(refused(why)),
-            None => Engine::new(plan).map(Self).map_err(refused),
+            None => Engine::new(plan)
+                .map(|engine| Self { engine, outside, faults, failed: None })
+                .map_err(refused),
         }
     }
 
     /// Handles up to `max_events` events with the interpreter's lock released. Returns True once
-    /// the run has stopped.
-    fn advance(&mut self, py: Python<'_>, max_events: u64) -> bool {
-        py.detach(|| self.0.advance(max_events))
+    /// the run has stopped. Raises what a part from outside has raised, or a QueueFault or
+    /// ControlFault.
+    fn advance(&mut self, py: Python<'_>, max_events: u64) -> PyResult<bool> {
+        let (engine, faults) = (&mut self.engine, &self.faults);
+        let stopped = py.detach(|| {
+            if !self.outside {
+                return engine.advance(max_events);
+            }
+            // A run ends within a few events of a fault. To look after each costs a tenth.
+            let mut left = max_events;
+            while left > 0 && !faults.any() {
+                let next = left.min(SOME_EVENTS);
+                if engine.advance(next) {
+                    return true;
+                }
+                left -= next;
+            }
+            false
+        });
+        match self.faults.take() {
+            Some(fault) => {
+                self.failed = Some(fault.part);
+                Err(outside::raised(fault))
+            }
+            None => Ok(stopped),
+        }
+    }
+
+    /// Returns which kind of part from outside has failed: queue or control.
+    #[getter]
+    fn failed_part(&self) -> Option<&'static str> {
+        self.failed.map(|part| match part {
+            Part::Queue => "queue",
+            Part::Control => "control",
+        })
     }
 
     /// Stops the run at the current event.
     fn interrupt(&mut self) {
-        self.0.interrupt();
+        self.engine.interrupt();
     }
 
     /// Returns the simulated time so far, in seconds.
     #[getter]
     fn now_s(&self) -> f64 {
-        self.0.now().as_secs_f64()
+        self.engine.now().as_secs_f64()
     }
 
     /// Returns how far the run has come, from 0 to 1.
     #[getter]
     fn progress(&self) -> f64 {
-        self.0.progress()
+        self.engine.progress()
     }
 
     /// Returns the number of events so far.
     #[getter]
     fn events(&self) -> u64 {
-        self.0.events()
+        self.engine.events()
     }
 
     /// Returns why the run stopped: running, end, dns-done, event-limit or interrupted.
     #[getter]
     fn stopped(&self) -> &'static str {
-        self.0.stopped().name()
+        self.engine.stopped().name()
     }
 
-    /// Returns the tables, each a dict of columns: NumPy arrays, or lists of str for names.
-    fn tables<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let tables = py.detach(|| self.0.tables());
+    /// Returns the tables, each a dict of columns: NumPy arrays, or lists of str for names. If
+    /// `coded`, names are the number of each row's name, and the different names.
+    #[pyo3(signature = (*, coded = false))]
+    fn tables<'py>(&self, py: Python<'py>, coded: bool) -> PyResult<Bound<'py, PyDict>> {
+        let tables = py.detach(|| self.engine.tables());
         let result = PyDict::new(py);
         for Table { name, columns } in tables {
             let table = PyDict::new(py);
@@ -90,6 +160,10 @@ impl Simulation {
                     Column::U32(values) => table.set_item(name, values.into_pyarray(py))?,
                     Column::U8(values) => table.set_item(name, values.into_pyarray(py))?,
                     Column::Bool(values) => table.set_item(name, values.into_pyarray(py))?,
+                    Column::Text(values) if coded => {
+                        let (codes, names) = code(&values);
+                        table.set_item(name, (codes.into_pyarray(py), names))?;
+                    }
                     Column::Text(values) => table.set_item(name, values)?,
                 }
             }
@@ -100,13 +174,13 @@ impl Simulation {
 
     /// Returns what a capture of the plan has seen as a pcapng file.
     fn capture<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Bound<'py, PyBytes>> {
-        let plan = self.0.plan();
+        let plan = self.engine.plan();
         let Some(capture) = plan.captures.get(number) else {
             return Err(PyValueError::new_err(format!("the plan has no capture {number}")));
         };
         let file = py.detach(|| {
-            let messages = Messages::for_queries(self.0.planned_queries());
-            narrows_capture::pcapng(plan, capture, &self.0.captured_by(capture), messages)
+            let messages = Messages::for_queries(self.engine.planned_queries());
+            narrows_capture::pcapng(plan, capture, &self.engine.captured_by(capture), messages)
         });
         let file = file.map_err(refused)?;
         Ok(PyBytes::new(py, &file))
@@ -137,6 +211,19 @@ fn plan_schema() -> PyResult<String> {
 fn dns_sizes(queries: u64, query_bytes: u16, reply_bytes: u16) -> (u16, u16) {
     let messages = Messages::for_queries(queries);
     (messages.min_query_bytes(reply_bytes), messages.min_reply_bytes(query_bytes))
+}
+
+/// Returns the number of each row's text, and the different texts in the order of their first rows.
+fn code(values: &[String]) -> (Vec<u32>, Vec<&str>) {
+    let mut numbers = HashMap::new();
+    let mut texts: Vec<&str> = Vec::new();
+    let codes = values.iter().map(|value| {
+        *numbers.entry(value.as_str()).or_insert_with(|| {
+            texts.push(value);
+            texts.len() as u32 - 1
+        })
+    });
+    (codes.collect(), texts)
 }
 
 fn read(plan_json: &str) -> Result<Plan, serde_json::Error> {

@@ -29,8 +29,8 @@ use crate::disciplines::inner_seed;
 use crate::filter::{Filter, MOST_ENTRIES, check_entries, classify, entry, inner};
 use crate::settings::{MOST_BYTES, Settings, any, entries, settings, size};
 use crate::{
-    AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels,
-    Packet, Qdisc, Verdict,
+    Ack, AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Discipline, DropReason, Dropped,
+    Levels, Packet, Qdisc, Verdict,
 };
 
 settings! {
@@ -78,6 +78,7 @@ impl Settings for Config {
 impl Discipline for Config {
     const LABEL: &'static str = "Classful";
     const READS_PORTS: bool = true;
+    const READS_HOSTS: bool = true;
     type Queue<P> = Classes<P>;
 
     fn build<P: Packet>(&self, seed: u64) -> Classes<P> {
@@ -99,6 +100,10 @@ impl Discipline for Config {
 
     fn inner(&self) -> Vec<(String, &AnyConfig)> {
         inner("classes", &self.classes)
+    }
+
+    fn inner_mut(&mut self) -> Vec<&mut AnyConfig> {
+        self.classes.iter_mut().map(|entry| &mut entry.queue).collect()
     }
 }
 
@@ -215,6 +220,10 @@ impl<P: Packet> Qdisc<P> for Classes<P> {
             return Verdict::Dropped;
         }
         class.queue.enqueue(now, packet, dropped)
+    }
+
+    fn announce(&mut self, ack: Option<&Ack>) {
+        self.classes.iter_mut().for_each(|class| class.queue.announce(ack));
     }
 
     #[inline]

@@ -94,21 +94,36 @@ impl<P: Packet> Codel<P> {
         }
         Self {
             limit: config.limit as usize,
-            params: Params {
-                target: config.target,
-                interval: config.interval,
-                ce_threshold: config.ce_threshold.unwrap_or(Span::MAX),
-                ce_selector: (0, 0),
-                mtu: config.mtu.get(),
-                ecn: config.ecn,
-                // With a single queue, a packet that empties it leaves less than an MTU behind, so
-                // there is nothing to keep.
-                when_empty: WhenEmpty::Forget,
-            },
+            params: params(config),
             control: Control::default(),
             storage: Storage::new(),
             counters: Counters::ZERO,
         }
+    }
+
+    /// Changes the settings. What waits stays, as far as the limit admits it: the packets at the
+    /// front are dropped (`codel_change`).
+    pub fn change(&mut self, config: &Config, dropped: &mut Dropped<P>) {
+        (self.limit, self.params) = (config.limit as usize, params(config));
+        while self.storage.packets() > self.limit {
+            let Some(Stamped { packet, .. }) = self.storage.pop() else { break };
+            self.counters.on_drop(packet.bytes(), DropReason::Overflow);
+            dropped.push((packet, DropReason::Overflow));
+        }
+    }
+}
+
+fn params(config: &Config) -> Params {
+    Params {
+        target: config.target,
+        interval: config.interval,
+        ce_threshold: config.ce_threshold.unwrap_or(Span::MAX),
+        ce_selector: (0, 0),
+        mtu: config.mtu.get(),
+        ecn: config.ecn,
+        // With a single queue, a packet that empties it leaves less than an MTU behind, so there is
+        // nothing to keep.
+        when_empty: WhenEmpty::Forget,
     }
 }
 

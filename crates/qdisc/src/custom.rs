@@ -6,22 +6,34 @@
 //! out again.
 
 use alloc::boxed::Box;
+use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
+use narrows_units::settings::Given;
 use narrows_units::{MaybeTime, Time};
 
 use crate::{
-    AnyConfig, AverageQueue, Backlog, Coming, Counters, Dropped, Ecn, Packet, Protocol, Qdisc,
+    Ack, AnyConfig, AverageQueue, Backlog, Coming, Counters, Dropped, Ecn, Packet, Protocol, Qdisc,
     Verdict,
 };
 
-/// How to create a discipline from outside.
+/// A discipline from outside: its name and settings, and how to create it.
+///
+/// A plan that was read from a file has no more than the name and the settings. Whoever has the
+/// discipline puts it in with [`AnyConfig::bind`].
 #[derive(Clone)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Custom {
-    name: Arc<str>,
-    make: Arc<Make>,
+    /// Its name.
+    name: String,
+    /// Its settings, in the order in which they were given.
+    #[cfg_attr(feature = "serde", serde(default))]
+    settings: Vec<Given>,
+    #[cfg_attr(feature = "serde", serde(skip))]
+    make: Option<Arc<Make>>,
 }
 
 type Make = dyn Fn(u64) -> Box<dyn Qdisc<Item> + Send + Sync> + Send + Sync;
@@ -35,7 +47,42 @@ impl AnyConfig {
         name: &str,
         make: impl Fn(u64) -> Q + Send + Sync + 'static,
     ) -> Self {
-        Self::Custom(Custom { name: name.into(), make: Arc::new(move |seed| Box::new(make(seed))) })
+        Self::custom_boxed(name, move |seed| Box::new(make(seed)))
+    }
+
+    /// Does the same for a function that chooses among several types.
+    pub fn custom_boxed(
+        name: &str,
+        make: impl Fn(u64) -> Box<dyn Qdisc<Item> + Send + Sync> + Send + Sync + 'static,
+    ) -> Self {
+        Self::Custom(Custom { name: name.into(), settings: Vec::new(), make: Some(Arc::new(make)) })
+    }
+
+    /// Returns the name of a discipline from outside that is only named, here or inside. No queue
+    /// can be created before it is [bound](Self::bind).
+    pub fn unbound(&self) -> Option<&str> {
+        match self {
+            Self::Custom(custom) if custom.make.is_none() => Some(&custom.name),
+            _ => self.inner().into_iter().find_map(|(_, inner)| inner.unbound()),
+        }
+    }
+
+    /// Replaces each discipline from outside that is only named, here or in a band or class, by
+    /// what `find` returns for it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first error of `find`.
+    pub fn bind<E>(&mut self, find: &mut dyn FnMut(&Custom) -> Result<Self, E>) -> Result<(), E> {
+        match self {
+            Self::Custom(custom) if custom.make.is_none() => *self = find(custom)?,
+            _ => {
+                for inner in self.inner_mut() {
+                    inner.bind(find)?;
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -45,20 +92,30 @@ impl Custom {
         &self.name
     }
 
+    /// Returns its settings.
+    pub fn settings(&self) -> &[Given] {
+        &self.settings
+    }
+
     /// Creates an empty queue for packets of any type.
+    ///
+    /// # Panics
+    ///
+    /// Panics if it is only named ([`AnyConfig::unbound`]).
     pub(crate) fn build<P: Packet>(&self, seed: u64) -> Outside<P> {
-        Outside {
-            inner: (self.make)(seed),
-            packets: Vec::new(),
-            free: Vec::new(),
-            dropped: Vec::new(),
-        }
+        let make = self.make.as_ref().expect("bound");
+        Outside { inner: make(seed), packets: Vec::new(), free: Vec::new(), dropped: Vec::new() }
     }
 }
 
 impl PartialEq for Custom {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.make, &other.make)
+        let same = match (&self.make, &other.make) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (None, None) => true,
+            _ => false,
+        };
+        same && self.name == other.name && self.settings == other.settings
     }
 }
 
@@ -74,10 +131,13 @@ pub struct Item {
     /// Where the packet is kept.
     place: u32,
     bytes: u32,
+    header_bytes: u32,
     ecn: Ecn,
     is_marked: bool,
     protocol: Protocol,
     ports: (u16, u16),
+    dscp: u8,
+    hosts: (u32, u32),
     flow_hash: u64,
     departure_at: MaybeTime,
 }
@@ -86,6 +146,11 @@ impl Packet for Item {
     #[inline]
     fn bytes(&self) -> u32 {
         self.bytes
+    }
+
+    #[inline]
+    fn header_bytes(&self) -> u32 {
+        self.header_bytes
     }
 
     #[inline]
@@ -115,6 +180,21 @@ impl Packet for Item {
     }
 
     #[inline]
+    fn dscp(&self) -> u8 {
+        self.dscp
+    }
+
+    #[inline]
+    fn set_dscp(&mut self, dscp: u8) {
+        self.dscp = dscp;
+    }
+
+    #[inline]
+    fn hosts(&self) -> (u32, u32) {
+        self.hosts
+    }
+
+    #[inline]
     fn departure_at(&self) -> Option<Time> {
         self.departure_at.get()
     }
@@ -138,10 +218,13 @@ impl<P: Packet> Outside<P> {
         let item = Item {
             place,
             bytes: packet.bytes(),
+            header_bytes: packet.header_bytes(),
             ecn: packet.ecn(),
             is_marked: false,
             protocol: packet.protocol(),
             ports: packet.ports(),
+            dscp: packet.dscp(),
+            hosts: packet.hosts(),
             flow_hash: packet.flow_hash(),
             departure_at: packet.departure_at().into(),
         };
@@ -156,10 +239,21 @@ impl<P: Packet> Outside<P> {
         if item.is_marked {
             packet.mark();
         }
+        if item.dscp != packet.dscp() {
+            packet.set_dscp(item.dscp);
+        }
         packet
     }
 
+    #[inline]
     fn hand_on(&mut self, dropped: &mut Dropped<P>) {
+        if !self.dropped.is_empty() {
+            self.hand_on_some(dropped);
+        }
+    }
+
+    #[cold]
+    fn hand_on_some(&mut self, dropped: &mut Dropped<P>) {
         let mut items = core::mem::take(&mut self.dropped);
         dropped.extend(items.drain(..).map(|(item, reason)| (self.take(&item), reason)));
         self.dropped = items;
@@ -172,6 +266,10 @@ impl<P: Packet> Qdisc<P> for Outside<P> {
         let verdict = self.inner.enqueue(now, item, &mut self.dropped);
         self.hand_on(dropped);
         verdict
+    }
+
+    fn announce(&mut self, ack: Option<&Ack>) {
+        self.inner.announce(ack);
     }
 
     fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {

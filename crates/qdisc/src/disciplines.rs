@@ -16,9 +16,9 @@ use narrows_units::{Rate, Time};
 use crate::custom::{Custom, Outside};
 use crate::settings::{Kind, Rule, Setting, Table, Value};
 use crate::{
-    AverageQueue, Backlog, Coming, ConfigError, Counters, Discipline, Dropped, Levels, Packet,
-    Qdisc, Verdict, blue, classes, codel, drr, dualpi2, fifo, fq, fq_codel, mix, pie, prio, red,
-    sfq,
+    Ack, AverageQueue, Backlog, Coming, ConfigError, Counters, Discipline, Dropped, Levels, Packet,
+    Qdisc, Verdict, blue, cake, classes, codel, drr, dualpi2, fifo, fq, fq_codel, fq_pie, mix, pie,
+    prio, red, sfq,
 };
 
 /// The entry of a discipline in the list.
@@ -99,8 +99,8 @@ macro_rules! disciplines {
                 #[cfg_attr(feature = "serde", serde(rename = $late_name))]
                 $late($late_config),
             )+
-            /// One from outside this crate. It cannot be serialised.
-            #[cfg_attr(feature = "serde", serde(skip))]
+            /// One from outside this crate.
+            #[cfg_attr(feature = "serde", serde(rename = "plugin"))]
             Custom(Custom),
         }
 
@@ -139,6 +139,25 @@ macro_rules! disciplines {
                 match self {
                     $(Self::$early(_) => <$early_config as Discipline>::READS_PORTS,)+
                     $(Self::$late(_) => <$late_config as Discipline>::READS_PORTS,)+
+                    Self::Custom(_) => true,
+                }
+            }
+
+            /// Returns whether the discipline looks at a packet's [hosts](Packet::hosts).
+            pub const fn reads_hosts(&self) -> bool {
+                match self {
+                    $(Self::$early(_) => <$early_config as Discipline>::READS_HOSTS,)+
+                    $(Self::$late(_) => <$late_config as Discipline>::READS_HOSTS,)+
+                    Self::Custom(_) => true,
+                }
+            }
+
+            /// Returns whether the discipline wants to know what segments acknowledge
+            /// ([`Qdisc::announce`]).
+            pub fn reads_acks(&self) -> bool {
+                match self {
+                    $(Self::$early(config) => config.reads_acks(),)+
+                    $(Self::$late(config) => config.reads_acks(),)+
                     Self::Custom(_) => true,
                 }
             }
@@ -201,6 +220,15 @@ macro_rules! disciplines {
                 match self {
                     $(Self::$early(config) => config.inner(),)+
                     $(Self::$late(config) => config.inner(),)+
+                    Self::Custom(_) => Vec::new(),
+                }
+            }
+
+            /// Returns the disciplines inside it, to be changed.
+            pub(crate) fn inner_mut(&mut self) -> Vec<&mut Self> {
+                match self {
+                    $(Self::$early(config) => config.inner_mut(),)+
+                    $(Self::$late(config) => config.inner_mut(),)+
                     Self::Custom(_) => Vec::new(),
                 }
             }
@@ -284,6 +312,24 @@ macro_rules! disciplines {
     };
 }
 
+impl<P: Packet> AnyQdisc<P> {
+    /// Changes the settings of a queue and keeps what waits, as `tc qdisc change` does. Returns
+    /// whether it could: a queue of another kind has to be made anew, and so has any but a FIFO,
+    /// CoDel or PIE.
+    ///
+    /// Appends to `dropped` what the new limit does not admit.
+    pub fn change(&mut self, config: &AnyConfig, dropped: &mut Dropped<P>) -> bool {
+        match (self, config) {
+            (Self::Pfifo(queue), AnyConfig::Pfifo(config)) => queue.change(config),
+            (Self::Bfifo(queue), AnyConfig::Bfifo(config)) => queue.change(config),
+            (Self::Codel(queue), AnyConfig::Codel(config)) => queue.change(config, dropped),
+            (Self::Pie(queue), AnyConfig::Pie(config)) => queue.change(config, dropped),
+            _ => return false,
+        }
+        true
+    }
+}
+
 impl AnyConfig {
     /// Returns how deep disciplines are nested, counting this one.
     pub(crate) fn depth(&self) -> usize {
@@ -298,6 +344,10 @@ macro_rules! dispatch {
             #[inline]
             fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
                 match self { $(Self::$variant(queue) => queue.enqueue(now, packet, dropped),)+ }
+            }
+
+            fn announce(&mut self, ack: Option<&Ack>) {
+                match self { $(Self::$variant(queue) => queue.announce(ack),)+ }
             }
 
             #[inline]
@@ -353,6 +403,8 @@ disciplines! {
     decide when a packet is to leave {
         Codel(Boxed codel::Config) = "codel",
         FqCodel(Boxed fq_codel::Config) = "fq-codel",
+        FqPie(Boxed fq_pie::Config) = "fq-pie",
+        Cake(Boxed cake::Config) = "cake",
         Dualpi2(Boxed dualpi2::Config) = "dualpi2",
         Fq(Boxed fq::Config) = "fq",
         Drr(Boxed drr::plain::Config) = "drr",
@@ -400,6 +452,36 @@ mod tests {
         laws::check(|| {
             AnyQdisc::Custom(Box::new(fifo::Pfifo::new(fifo::PfifoConfig { limit: 20 })))
         });
+    }
+
+    #[test]
+    fn a_queue_whose_settings_change_keeps_what_the_new_limit_admits() {
+        let fifo = |limit| AnyConfig::from(fifo::PfifoConfig { limit });
+        let codel = |limit| AnyConfig::from(codel::Config { limit, ..Default::default() });
+        let pie = |limit| AnyConfig::from(pie::Config { limit, ..Default::default() });
+        for (before, after, kept) in
+            [(fifo(9), fifo(3), 8), (codel(9), codel(3), 3), (pie(9), pie(3), 3)]
+        {
+            let mut queue = before.build(1);
+            let mut dropped = Vec::new();
+            for number in 0..8 {
+                queue.enqueue(
+                    Time::ZERO,
+                    TestPacket { number, ..Default::default() },
+                    &mut dropped,
+                );
+            }
+            assert!(queue.change(&after, &mut dropped), "{}", after.name());
+            assert_eq!(queue.backlog().packets, kept);
+            // The oldest go first.
+            let numbers: Vec<u64> = dropped.iter().map(|(packet, _)| packet.number).collect();
+            assert_eq!(numbers, (0..8 - u64::from(kept)).collect::<Vec<_>>());
+            assert!(queue.counters().balance(queue.backlog()));
+            queue.enqueue(Time::ZERO, TestPacket::default(), &mut dropped);
+            assert_eq!(queue.backlog().packets, kept, "the new limit holds");
+            let other = AnyConfig::from(red::linux::Config::default());
+            assert!(!queue.change(&other, &mut dropped), "RED has to be made anew");
+        }
     }
 
     /// A caller computes the departures of a discipline that decides at enqueue from its head

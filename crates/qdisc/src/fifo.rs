@@ -79,6 +79,13 @@ macro_rules! fifo {
             }
         }
 
+        impl<P> $name<P> {
+            /// Changes the settings. What waits stays, even above the limit (`fifo_change`).
+            pub const fn change(&mut self, config: &$config) {
+                self.0.limit = $limit(config.limit);
+            }
+        }
+
         impl<P: Packet> Qdisc<P> for $name<P> {
             #[inline]
             fn enqueue(&mut self, _now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {

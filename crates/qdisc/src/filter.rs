@@ -1,10 +1,10 @@
 //! Filters: which packets belong to a band or class.
 //!
 //! Source: a small part of tc-flower(8): `protocol` is its `ip_proto`, `sport` and `dport` are its
-//! `src_port` and `dst_port`. `port` (either end), lengths and ECN are not in flower; u32 and
+//! `src_port` and `dst_port`, `dscp` the upper six bits of its `ip_tos`. `port` (either end), lengths and ECN are not in flower; u32 and
 //! ematch have them.
 
-use crate::settings::{MOST_BYTES, Settings, any, one_of, settings, size, whole};
+use crate::settings::{MOST_BYTES, Settings, any, codepoint, one_of, settings, size, whole};
 use crate::{AnyConfig, ConfigError, Packet, Protocol};
 use alloc::format;
 use alloc::string::String;
@@ -27,6 +27,8 @@ settings! {
         max_bytes: Option<u32> = None, size(0, MOST_BYTES);
         /// Whether its transport is ECN-capable.
         ecn: Option<bool> = None, any();
+        /// Its Differentiated Services code point (RFC 2474): a number, or a name such as `"EF"`.
+        dscp: Option<u8> = None, codepoint();
     }
 }
 
@@ -57,6 +59,7 @@ impl Filter {
             && self.min_bytes.is_none_or(|bytes| packet.bytes() >= bytes)
             && self.max_bytes.is_none_or(|bytes| packet.bytes() <= bytes)
             && self.ecn.is_none_or(|ecn| packet.ecn().is_capable() == ecn)
+            && self.dscp.is_none_or(|dscp| packet.dscp() == dscp)
     }
 }
 
@@ -189,6 +192,9 @@ mod tests {
         }
         let marked = TestPacket { ecn: Ecn::Ce, ..dns() };
         assert!(Filter { ecn: Some(true), ..any() }.matches(&marked));
+        let urgent = TestPacket { dscp: 46, ..dns() };
+        let of = |dscp| Filter { dscp: Some(dscp), ..any() };
+        assert!(of(46).matches(&urgent) && !of(0).matches(&urgent) && of(0).matches(&dns()));
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! departure times.
 //!
 //! Source: tc-fq(8); what Linux 6.1 does (`sch_fq`), as facts: its defaults, and the rules listed
-//! here. Rounds are those of deficit round robin ([`crate::drr`]), with new flows first.
+//! here; for `bands`, the messages of 6.7's commits and response times on Linux 7.3. Rounds are those
+//! of deficit round robin ([`crate::drr`]), with new flows first.
 //!
 //! A flow that has sent its credit waits for the next round, where it gets `quantum` more bytes. With
 //! `maxrate`, it also waits until `quantum` would have been sent at that rate. If the flow sent
@@ -19,8 +20,13 @@
 //!   flows that have been idle for three seconds if there are very many.
 //! - A queue that holds packets back becomes ready exactly in time. Linux's timer may fire 10 us
 //!   late (`timer_slack`).
-//! - Nothing has priority. Linux 6.1 sends control packets first, and from 6.7 on there are three
-//!   bands, and packets that find nothing waiting pass by the rounds.
+//! - Nothing has priority. Linux 6.1 sends control packets first.
+//!
+//! With `bands`, it is Linux 6.7's and later. Bands take turns, each with the bytes of its weight, and
+//! packets that find no flow with a packet pass by the flows, up to eight at a time. Linux has three
+//! bands for packets of different priority, and two of them matter here: a flow that Linux sees for
+//! the first time is in band 0, and from its next turn on in that of its packets, band 1 (as Linux 7.3
+//! behaves: until the turn of band 1 ends, new flows wait). `limit` does not count packets that pass.
 
 use core::cmp::Reverse;
 
@@ -69,6 +75,9 @@ settings! {
         /// Drops packets whose departure time lies further ahead. Otherwise they leave at the
         /// horizon.
         horizon_drop: bool = true, any();
+        /// Whether it works as in Linux since 6.7, with three bands that take turns, and packets that
+        /// pass by the flows. Linux 6.1 has neither.
+        bands: bool = false, any();
     }
 }
 
@@ -102,6 +111,17 @@ impl Discipline for Config {
     }
 }
 
+/// The bytes that a band may send in its turn; its flows are served meanwhile. `FIRST` is tc's band 0,
+/// and `USUAL` its band 1.
+const WEIGHTS: [i64; 2] = [589_824, 196_608];
+const FIRST: usize = 0;
+const USUAL: usize = 1;
+/// A weight whose turn never ends.
+const WHOLE: i64 = i64::MAX / 4;
+
+/// The most packets that pass by the flows at a time.
+const MOST_PASSING: u32 = 8;
+
 const LOW_RATE: Rate = Rate::from_bps(550_000).expect("it is not zero");
 
 /// What a packet costs of the credit at most, so that its flow has it back after some rounds. Linux
@@ -123,9 +143,15 @@ pub struct Fq<P> {
     is_slow: bool,
     slab: Slab<Stamped<P>>,
     flows: Vec<Flow>,
-    /// Flows that are served first.
-    new_flows: Round,
-    old_flows: Round,
+    bands: [Band; 2],
+    weights: [i64; 2],
+    /// The band whose turn it is.
+    turn: usize,
+    /// Packets that pass by the flows, and leave before theirs.
+    passing: List,
+    passing_count: u32,
+    /// How many flows have packets and are not held back.
+    active: u32,
     /// The flows that are held back, by when they may send, and then by when they were.
     held: Heap<(Reverse<Time>, Reverse<u64>)>,
     /// How many flows have been held back.
@@ -133,6 +159,16 @@ pub struct Fq<P> {
     packets: u32,
     bytes: u64,
     counters: Counters,
+}
+
+/// Flows that are served in the same turn.
+#[derive(Clone, Copy, Debug)]
+struct Band {
+    /// Flows that are served first.
+    new_flows: Round,
+    old_flows: Round,
+    /// The bytes that they may still send in this turn.
+    credit: i64,
 }
 
 /// `struct fq_flow`
@@ -178,6 +214,8 @@ impl<P: Packet> Fq<P> {
             credit: i64::from(config.initial_quantum),
             next_at: Time::ZERO,
         };
+        let (weights, turn) = if config.bands { (WEIGHTS, FIRST) } else { ([WHOLE; 2], USUAL) };
+        let band = Band { new_flows: Round::EMPTY, old_flows: Round::EMPTY, credit: 0 };
         Self {
             seed,
             ce_threshold: config.ce_threshold.unwrap_or(Span::MAX),
@@ -185,8 +223,12 @@ impl<P: Packet> Fq<P> {
             is_slow: config.maxrate.is_some_and(|rate| rate <= config.low_rate_threshold),
             slab: Slab::new(),
             flows: vec![flow; config.orphan_mask as usize + 1],
-            new_flows: Round::EMPTY,
-            old_flows: Round::EMPTY,
+            bands: [band; 2],
+            weights,
+            turn,
+            passing: List::EMPTY,
+            passing_count: 0,
+            active: 0,
             held: Heap::new(),
             held_count: 0,
             packets: 0,
@@ -217,8 +259,39 @@ impl<P: Packet> Fq<P> {
         {
             self.held.remove(index);
             self.flows[index as usize].state = State::InRound;
-            self.old_flows.push_back(index, &mut self.flows);
+            self.active += 1;
+            self.bands[USUAL].old_flows.push_back(index, &mut self.flows);
         }
+    }
+
+    /// Returns the band whose turn it is, if one has flows.
+    #[inline]
+    fn next_band(&mut self) -> Option<usize> {
+        for _ in 0..=self.bands.len() {
+            let band = &self.bands[self.turn];
+            let has_flows = !band.new_flows.is_empty() || !band.old_flows.is_empty();
+            if band.credit > 0 && has_flows {
+                return Some(self.turn);
+            }
+            self.turn = (self.turn + 1) % self.bands.len();
+            let weight = self.weights[self.turn];
+            let credit = &mut self.bands[self.turn].credit;
+            *credit = (*credit + weight).min(weight);
+        }
+        None
+    }
+
+    /// Returns whether a packet that may leave from then on passes by the flows: none of them has one
+    /// that may leave now, and few packets pass already.
+    #[inline]
+    fn passes(&self, now: Time, leaves_from: Time) -> bool {
+        self.config.bands
+            && self.config.maxrate.is_none()
+            && leaves_from <= now
+            && (self.packets == 0
+                || self.active == 0
+                    && self.passing_count < MOST_PASSING
+                    && self.first_held().is_none_or(|(_, at)| at > now))
     }
 
     /// Returns from when a packet that comes at `now` may leave, or `None` if that is beyond the
@@ -260,7 +333,7 @@ impl<P: Packet> Qdisc<P> for Fq<P> {
         let bytes = packet.bytes();
         self.counters.on_arrival(bytes);
         let index = self.flow_of(&packet);
-        let full = self.packets >= self.config.limit
+        let full = self.packets - self.passing_count >= self.config.limit
             || self.flows[index as usize].count >= self.config.flow_limit;
         let leaves_from = if full { None } else { self.leaves_from(now, &packet) };
         let Some(leaves_from) = leaves_from else {
@@ -268,17 +341,30 @@ impl<P: Packet> Qdisc<P> for Fq<P> {
             dropped.push((packet, DropReason::Overflow));
             return Verdict::Dropped;
         };
-        let flow = &mut self.flows[index as usize];
-        self.slab.push_back(&mut flow.packets, Stamped { packet, arrived_at: leaves_from });
-        flow.count += 1;
+        let stamped = Stamped { packet, arrived_at: leaves_from };
+        let passes = self.passes(now, leaves_from);
         self.packets += 1;
         self.bytes += u64::from(bytes);
+        if passes {
+            self.slab.push_back(&mut self.passing, stamped);
+            self.passing_count += 1;
+            return Verdict::Queued;
+        }
+        let flow = &mut self.flows[index as usize];
+        self.slab.push_back(&mut flow.packets, stamped);
+        flow.count += 1;
+        self.active += u32::from(flow.count == 1);
         if let State::Idle(since) = flow.state {
             flow.state = State::InRound;
-            if since.is_some_and(|since| now.since(since) > self.config.refill_delay) {
-                flow.credit = flow.credit.max(i64::from(self.config.quantum));
+            let mut band = USUAL;
+            match since {
+                None if self.config.bands => band = FIRST,
+                Some(since) if now.since(since) > self.config.refill_delay => {
+                    flow.credit = flow.credit.max(i64::from(self.config.quantum));
+                }
+                _ => {}
             }
-            self.new_flows.push_back(index, &mut self.flows);
+            self.bands[band].new_flows.push_back(index, &mut self.flows);
         }
         Verdict::Queued
     }
@@ -288,23 +374,33 @@ impl<P: Packet> Qdisc<P> for Fq<P> {
         if self.packets == 0 {
             return None;
         }
+        if let Some(Stamped { packet, .. }) = self.slab.pop_front(&mut self.passing) {
+            self.passing_count -= 1;
+            self.packets -= 1;
+            self.bytes -= u64::from(packet.bytes());
+            self.counters.on_departure(packet.bytes());
+            return Some(packet);
+        }
         self.wake(now);
         loop {
-            let is_new = !self.new_flows.is_empty();
-            let round = if is_new { &mut self.new_flows } else { &mut self.old_flows };
+            let turn = self.next_band()?;
+            let band = &mut self.bands[turn];
+            let is_new = !band.new_flows.is_empty();
+            let round = if is_new { &mut band.new_flows } else { &mut band.old_flows };
             let index = round.first();
             let flow = self.flows.get_mut(index as usize)?;
             if flow.credit <= 0 {
                 flow.credit += i64::from(self.config.quantum);
                 round.pop_front(&self.flows);
-                self.old_flows.push_back(index, &mut self.flows);
+                self.bands[USUAL].old_flows.push_back(index, &mut self.flows);
                 continue;
             }
             let Some(front) = self.slab.front(flow.packets) else {
                 round.pop_front(&self.flows);
                 // Flows that return again and again as new ones must not starve the old ones.
-                if is_new && !self.old_flows.is_empty() {
-                    self.old_flows.push_back(index, &mut self.flows);
+                let old_flows = &mut self.bands[USUAL].old_flows;
+                if is_new && !old_flows.is_empty() {
+                    old_flows.push_back(index, &mut self.flows);
                 } else {
                     self.flows[index as usize].state = State::Idle(Some(now));
                 }
@@ -314,6 +410,7 @@ impl<P: Packet> Qdisc<P> for Fq<P> {
             if due > now {
                 flow.next_at = due;
                 flow.state = State::Held;
+                self.active -= 1;
                 round.pop_front(&self.flows);
                 self.held.set(index, (Reverse(due), Reverse(self.held_count)));
                 self.held_count += 1;
@@ -322,7 +419,10 @@ impl<P: Packet> Qdisc<P> for Fq<P> {
             let Stamped { mut packet, .. } = self.slab.pop_front(&mut flow.packets)?;
             let bytes = packet.bytes();
             flow.count -= 1;
-            flow.credit -= i64::from(bytes.min(LARGEST));
+            self.active -= u32::from(flow.count == 0);
+            let cost = i64::from(bytes.min(LARGEST));
+            flow.credit -= cost;
+            self.bands[turn].credit -= cost;
             self.packets -= 1;
             self.bytes -= u64::from(bytes);
             if now.since(due) > self.ce_threshold && packet.ecn().is_capable() {

@@ -43,7 +43,7 @@ use narrows_units::{Bytes, Span, Time};
 pub use crate::codel::WhenEmpty;
 use crate::codel::{Books, Control, Controlled, Params};
 use crate::drr::heap::Heap;
-use crate::drr::round::{Linked, Round};
+use crate::drr::round::{Linked, NewFirst, Turn};
 use crate::drr::slab::{List, NIL, Slab};
 use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, positive, settings, size, whole};
 use crate::stamped::Stamped;
@@ -141,9 +141,7 @@ pub struct FqCodel<P> {
     params: Params,
     slab: Slab<Stamped<P>>,
     flows: Vec<Flow>,
-    /// Flows that are served first, each for a quantum.
-    new_flows: Round,
-    old_flows: Round,
+    rounds: NewFirst,
     /// The flows that have packets, by backlog. Among equals, the lowest index comes first.
     fattest: Heap<(u64, u32)>,
     total: Total,
@@ -205,8 +203,7 @@ impl<P: Packet> FqCodel<P> {
             },
             slab: Slab::new(),
             flows: vec![flow; config.flows as usize],
-            new_flows: Round::EMPTY,
-            old_flows: Round::EMPTY,
+            rounds: NewFirst::new(config.quantum),
             fattest: Heap::new(),
             total: Total::default(),
             counters: Counters::ZERO,
@@ -259,26 +256,6 @@ impl<P: Packet> FqCodel<P> {
         self.weigh(index);
         Some(index)
     }
-
-    /// Skips all but the last of the rounds in which no old flow could send. Each flow gets a
-    /// quantum for each skipped round. If a flow can send now, no round is skipped.
-    #[cold]
-    fn skip_rounds(&mut self) {
-        let quantum = i64::from(self.config.quantum);
-        let mut rounds = i64::MAX;
-        let mut index = self.old_flows.first();
-        while index != NIL {
-            let flow = &self.flows[index as usize];
-            rounds = rounds.min(-flow.deficit / quantum).max(0);
-            index = flow.next;
-        }
-        index = self.old_flows.first();
-        while index != NIL {
-            let flow = &mut self.flows[index as usize];
-            flow.deficit += rounds * quantum;
-            index = flow.next;
-        }
-    }
 }
 
 impl<P: Packet> Qdisc<P> for FqCodel<P> {
@@ -294,8 +271,7 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
         flow.backlog += bytes;
         if !flow.in_round {
             flow.in_round = true;
-            flow.deficit = i64::from(self.config.quantum);
-            self.new_flows.push_back(index, &mut self.flows);
+            self.rounds.add(index, &mut self.flows);
         }
         self.total.packets += 1;
         self.total.bytes += bytes;
@@ -314,23 +290,9 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
     /// `fq_codel_dequeue`; RFC 8290, section 4.2.
     #[inline]
     fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
-        let mut waited = 0u32;
         loop {
-            let is_new = !self.new_flows.is_empty();
-            let round = if is_new { &mut self.new_flows } else { &mut self.old_flows };
-            let index = round.first();
-            let flow = self.flows.get_mut(index as usize)?;
-            if flow.deficit <= 0 {
-                flow.deficit += i64::from(self.config.quantum);
-                round.pop_front(&self.flows);
-                self.old_flows.push_back(index, &mut self.flows);
-                waited += 1;
-                if !is_new && waited > self.old_flows.len() {
-                    self.skip_rounds();
-                    waited = 0;
-                }
-                continue;
-            }
+            let (index, is_new) = self.rounds.turn(&mut self.flows)?;
+            let flow = &mut self.flows[index as usize];
             let Self { slab, total, params, counters, .. } = self;
             let mut queue =
                 Queue { slab, list: &mut flow.packets, backlog: &mut flow.backlog, total };
@@ -344,17 +306,8 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
                 self.counters.sent_bytes += u64::from(bytes);
                 return Some(packet);
             }
-            if is_new {
-                self.new_flows.pop_front(&self.flows);
-                // Flows that return again and again as new ones must not starve the old ones.
-                if !self.old_flows.is_empty() {
-                    self.old_flows.push_back(index, &mut self.flows);
-                    continue;
-                }
-            } else {
-                self.old_flows.pop_front(&self.flows);
-            }
-            self.flows[index as usize].in_round = false;
+            let stays = self.rounds.end(index, is_new, &mut self.flows);
+            self.flows[index as usize].in_round = stays;
         }
     }
 
@@ -404,6 +357,13 @@ impl Linked for Flow {
     #[inline]
     fn set_next(&mut self, next: u32) {
         self.next = next;
+    }
+}
+
+impl Turn for Flow {
+    #[inline]
+    fn deficit(&mut self) -> &mut i64 {
+        &mut self.deficit
     }
 }
 

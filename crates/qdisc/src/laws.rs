@@ -146,6 +146,8 @@ impl<Q: Qdisc<TestPacket>> Run<Q> {
             ecn,
             protocol: [Protocol::Udp, Protocol::Tcp][flow % 2],
             ports: ([53, 80, 443][flow % 3], 50_000 + flow as u16),
+            dscp: [0, 8, 34, 46][flow % 4],
+            hosts: (flow as u32 / 3, flow as u32 % 3),
             ..TestPacket::default()
         };
         self.arrived.0 += 1;

@@ -12,6 +12,7 @@ extern crate alloc;
 extern crate std;
 
 pub mod blue;
+pub mod cake;
 pub mod classes;
 pub mod codel;
 mod counters;
@@ -23,6 +24,7 @@ pub mod fifo;
 pub mod filter;
 pub mod fq;
 pub mod fq_codel;
+pub mod fq_pie;
 mod hash;
 pub mod laws;
 mod packet;
@@ -41,8 +43,9 @@ pub use custom::{Custom, Item, Outside};
 pub use disciplines::{AnyConfig, AnyQdisc, AtEnqueue, Listed, Visit};
 pub use filter::Filter;
 pub use hash::mix;
-pub use packet::{DropReason, Dropped, Packet, Protocol, Verdict};
+pub use packet::{Ack, DropReason, Dropped, Packet, Protocol, Verdict};
 pub use properties::{Discipline, Levels};
+pub use random::{Random, stream_seed};
 
 use narrows_units::{Bytes, Time};
 pub use narrows_units::{ConfigError, Ecn, settings};
@@ -66,6 +69,13 @@ pub trait Qdisc<P: Packet> {
     ///
     /// Appends whatever is dropped, this packet or another, to `dropped`.
     fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict;
+
+    /// Tells what the packet that is passed to [`Qdisc::enqueue`] next acknowledges, or `None` if it
+    /// is no TCP segment with ACK and without SYN. Callers may leave this out if
+    /// [`AnyConfig::reads_acks`] is false.
+    ///
+    /// This is apart from [`Packet`] because SACK blocks would make every packet longer.
+    fn announce(&mut self, _ack: Option<&Ack>) {}
 
     /// Returns the next packet to send, or `None` if none waits.
     ///

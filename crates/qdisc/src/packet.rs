@@ -13,6 +13,12 @@ pub trait Packet {
     /// packet waits.
     fn bytes(&self) -> u32;
 
+    /// Returns how many of these bytes are the link's header, before the IP packet (for Linux:
+    /// `skb_network_offset`).
+    fn header_bytes(&self) -> u32 {
+        0
+    }
+
     /// Returns the ECN field of the IP header.
     fn ecn(&self) -> Ecn;
 
@@ -31,6 +37,24 @@ pub trait Packet {
 
     /// Returns the source and the destination port, for filters; zero if they are unknown.
     fn ports(&self) -> (u16, u16) {
+        (0, 0)
+    }
+
+    /// Returns the Differentiated Services code point, 0 to 63 (RFC 2474, section 3); 0 if it is
+    /// unknown. ARP has none and counts as CS7, 56, as in Linux' `sch_cake.c`.
+    fn dscp(&self) -> u8 {
+        0
+    }
+
+    /// Sets the code point. Only disciplines that wash packets call it (tc-cake(8), `wash`).
+    fn set_dscp(&mut self, _dscp: u8) {}
+
+    /// Returns numbers of the source and the destination host, for disciplines that isolate hosts
+    /// and for filters: the addresses, or whatever is the same for the packets of a host. Zero if
+    /// they are unknown. Callers may leave them out if [`Discipline::READS_HOSTS`] is false.
+    ///
+    /// [`Discipline::READS_HOSTS`]: crate::Discipline::READS_HOSTS
+    fn hosts(&self) -> (u32, u32) {
         (0, 0)
     }
 
@@ -69,6 +93,28 @@ impl Words for Protocol {
             Self::Other => "other",
         }
     }
+}
+
+/// What a TCP segment acknowledges, for a filter of acknowledgements ([`Qdisc::announce`]).
+///
+/// [`Qdisc::announce`]: crate::Qdisc::announce
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ack {
+    /// The connection and direction: the same for segments with the same addresses and ports.
+    pub connection: u64,
+    /// The acknowledgement number.
+    pub number: u32,
+    /// Whether it is a pure acknowledgement: it has no data, no flags except ACK, ECE and CWR, and
+    /// no options except timestamps and SACK. (AE is such a flag and AccECN such an option, so
+    /// segments that have them are not pure.)
+    pub is_pure: bool,
+    /// Whether its flags ECE and CWR are set (RFC 3168, section 6.1).
+    pub ecn_flags: (bool, bool),
+    /// Its timestamps, TSval and TSecr (RFC 7323, section 3.2).
+    pub timestamps: Option<(u32, u32)>,
+    /// The left and right edges of its SACK blocks (RFC 2018, section 3). Empty ones, with equal
+    /// edges, do not count.
+    pub sack: [(u32, u32); 4],
 }
 
 /// What became of the packet that was passed to `enqueue`.

@@ -20,10 +20,11 @@
 //!   have 56 bits, its check for an overflow of 64 bits comes too late.
 //! - There is no timer. The next call makes the updates that were due. The result is the same,
 //!   because nothing that an update looks at changes in between.
-//! - Without `jiffy`, the timer fires every `tupdate`. With it, it fires as in Linux: first half a
-//!   second after configuration, and then every `tupdate` rounded up to jiffies plus one jiffy
-//!   (`kernel/time/timer.c`, `calc_index`): 15 ms become 16 ms at HZ 1000, 20 ms at 250, 30 ms at
-//!   100. Linux's timer wheel rounds further from 64 jiffies on, which is not modelled.
+//! - Without `jiffy`, the timer fires every `tupdate`. With it, it fires as in Linux: every
+//!   `tupdate` rounded up to jiffies plus one jiffy (`kernel/time/timer.c`, `calc_index`): 15 ms
+//!   become 16 ms at HZ 1000, 20 ms at 250, 30 ms at 100. Linux's timer wheel rounds further from 64
+//!   jiffies on, which is not modelled. Linux's first update comes half a second after the queue is
+//!   set up, and here as if it had been set up long before.
 //! - Numbers saturate here where Linux wraps 32 bits (275 s between departures, 16 MB of backlog
 //!   with the estimator) or overflows 64 bits (a delay of more than 15 min).
 //! - Random numbers come from a seeded PCG.
@@ -39,7 +40,7 @@
 //!   (20.48). Below 0.49 Mbit/s it is 0, and the delay then counts as zero: PIE does nothing.
 //! - A drop at the limit resets the accumulated probability, as a random one does.
 
-mod control;
+pub(crate) mod control;
 
 use narrows_units::{Bytes, Span, Time};
 use rand_core::SeedableRng;
@@ -80,19 +81,12 @@ keys! {
     }
 }
 
-/// When a kernel's timer first fires: `mod_timer(.., jiffies + HZ / 2)`.
-const KERNEL_FIRST: Span = Span::from_ms(500);
-
 impl Config {
     /// Returns how long the timer takes if it is set for `wanted`.
     fn on_timer(&self, wanted: Span) -> Span {
         let Some(jiffy) = self.jiffy else { return wanted };
         let jiffies = wanted.as_ps().div_ceil(jiffy.as_ps()).saturating_add(1);
         Span::from_ps(jiffies.saturating_mul(jiffy.as_ps()))
-    }
-
-    fn first_update(&self) -> Span {
-        self.on_timer(if self.jiffy.is_some() { KERNEL_FIRST } else { self.tupdate })
     }
 }
 
@@ -132,14 +126,27 @@ impl<P: Packet> Pie<P> {
         if let Err(error) = config.check() {
             panic!("settings that check() refuses: {error}");
         }
+        let params = Params::new(config, Span::ZERO);
         Self {
             limit: config.limit as usize,
             ecn: config.ecn,
-            params: Params::new(config),
-            control: Control::new(config.first_update()),
+            control: Control::new(&params),
+            params,
             random: Pcg32::seed_from_u64(seed),
             storage: Storage::new(),
             counters: Counters::ZERO,
+        }
+    }
+
+    /// Changes the settings. What waits stays, as far as the limit admits it: the packets at the
+    /// front are dropped (`pie_change`).
+    pub fn change(&mut self, config: &Config, dropped: &mut Dropped<P>) {
+        (self.limit, self.ecn) = (config.limit as usize, config.ecn);
+        self.params = Params::new(config, Span::ZERO);
+        while self.storage.packets() > self.limit {
+            let Some(Stamped { packet, .. }) = self.storage.pop() else { break };
+            self.counters.on_drop(packet.bytes(), DropReason::Overflow);
+            dropped.push((packet, DropReason::Overflow));
         }
     }
 

@@ -23,7 +23,7 @@ use crate::disciplines::inner_seed;
 use crate::filter::{Filter, MOST_ENTRIES, check_entries, classify, entry, inner};
 use crate::settings::{Settings, entries, settings};
 use crate::{
-    AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Discipline, Dropped, Levels, Packet,
+    Ack, AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Discipline, Dropped, Levels, Packet,
     Qdisc, Verdict,
 };
 
@@ -51,6 +51,7 @@ impl Settings for Config {
 impl Discipline for Config {
     const LABEL: &'static str = "Priority";
     const READS_PORTS: bool = true;
+    const READS_HOSTS: bool = true;
     type Queue<P> = Prio<P>;
 
     fn build<P: Packet>(&self, seed: u64) -> Prio<P> {
@@ -69,6 +70,10 @@ impl Discipline for Config {
 
     fn inner(&self) -> Vec<(String, &AnyConfig)> {
         inner("bands", &self.bands)
+    }
+
+    fn inner_mut(&mut self) -> Vec<&mut AnyConfig> {
+        self.bands.iter_mut().map(|entry| &mut entry.queue).collect()
     }
 }
 
@@ -105,6 +110,10 @@ impl<P: Packet> Qdisc<P> for Prio<P> {
     fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
         let band = classify(&packet, self.bands.iter().map(|(filters, _)| filters.as_slice()));
         self.bands[band].1.enqueue(now, packet, dropped)
+    }
+
+    fn announce(&mut self, ack: Option<&Ack>) {
+        self.bands.iter_mut().for_each(|(_, queue)| queue.announce(ack));
     }
 
     /// `prio_dequeue`

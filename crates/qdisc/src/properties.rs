@@ -19,6 +19,8 @@ pub trait Discipline: Declared {
     const NOTICES_IDLENESS: bool = true;
     /// Whether it looks at a packet's [ports](Packet::ports).
     const READS_PORTS: bool = false;
+    /// Whether it looks at a packet's [hosts](Packet::hosts).
+    const READS_HOSTS: bool = false;
 
     /// The discipline.
     type Queue<P>;
@@ -36,6 +38,12 @@ pub trait Discipline: Declared {
         self
     }
 
+    /// Returns whether it, or a discipline inside it, wants to know what segments acknowledge
+    /// ([`Qdisc::announce`](crate::Qdisc::announce)).
+    fn reads_acks(&self) -> bool {
+        self.inner().iter().any(|(_, inner)| inner.reads_acks())
+    }
+
     /// Returns how many queues of its own it holds from the start.
     fn held(&self) -> u64 {
         0
@@ -43,6 +51,11 @@ pub trait Discipline: Declared {
 
     /// Returns the disciplines inside it, each with the path to its key.
     fn inner(&self) -> Vec<(String, &AnyConfig)> {
+        Vec::new()
+    }
+
+    /// Returns the same disciplines, to be changed.
+    fn inner_mut(&mut self) -> Vec<&mut AnyConfig> {
         Vec::new()
     }
 }
@@ -86,7 +99,7 @@ mod tests {
     use super::*;
     use crate::drr::{plain, qsdrr, tdrr};
     use crate::fifo::{BfifoConfig, PfifoConfig};
-    use crate::{blue, codel, dualpi2, fq, fq_codel, pie, prio, red, sfq};
+    use crate::{blue, cake, codel, dualpi2, fq, fq_codel, fq_pie, pie, prio, red, sfq};
 
     #[test]
     fn plots_show_the_limit_or_the_target() {
@@ -103,7 +116,9 @@ mod tests {
             AnyConfig::from(codel::Config { target, ..Default::default() }),
             AnyConfig::from(pie::Config { target, ..Default::default() }),
             AnyConfig::from(fq_codel::Config { target, ..Default::default() }),
+            AnyConfig::from(fq_pie::Config { target, ..Default::default() }),
             AnyConfig::from(dualpi2::Config { target, ..Default::default() }),
+            AnyConfig::from(cake::Config { rtt: Span::from_ms(140), ..Default::default() }),
             AnyConfig::from(prio::Config { bands: Vec::new() }),
         ]
         .map(|config| config.levels())
@@ -115,8 +130,8 @@ mod tests {
         assert_eq!(levels[..3], [packets.clone(), bytes, packets]);
         assert_eq!(levels[3..8], vec![flows; 5]);
         assert_eq!(levels[8..10], [waits.clone(), waits.clone()]);
-        assert_eq!(levels[10..12], vec![Levels { several_lines: true, ..waits }; 2]);
-        assert_eq!(levels[12], Levels { several_lines: true, ..Levels::default() });
+        assert_eq!(levels[10..14], vec![Levels { several_lines: true, ..waits }; 4]);
+        assert_eq!(levels[14], Levels { several_lines: true, ..Levels::default() });
     }
 
     #[test]

@@ -18,6 +18,11 @@ impl<P: Packet> Packet for Stamped<P> {
     }
 
     #[inline]
+    fn header_bytes(&self) -> u32 {
+        self.packet.header_bytes()
+    }
+
+    #[inline]
     fn ecn(&self) -> Ecn {
         self.packet.ecn()
     }
@@ -43,6 +48,21 @@ impl<P: Packet> Packet for Stamped<P> {
     }
 
     #[inline]
+    fn dscp(&self) -> u8 {
+        self.packet.dscp()
+    }
+
+    #[inline]
+    fn set_dscp(&mut self, dscp: u8) {
+        self.packet.set_dscp(dscp);
+    }
+
+    #[inline]
+    fn hosts(&self) -> (u32, u32) {
+        self.packet.hosts()
+    }
+
+    #[inline]
     fn departure_at(&self) -> Option<Time> {
         self.packet.departure_at()
     }
@@ -61,6 +81,8 @@ mod tests {
             ecn: Ecn::Ect0,
             protocol: Protocol::Udp,
             ports: (53, 5353),
+            dscp: 46,
+            hosts: (1, 2),
             departure_at: Some(Time::from_ps(9)),
             ..TestPacket::default()
         };
@@ -68,7 +90,9 @@ mod tests {
         assert_eq!((stamped.bytes(), stamped.ecn(), stamped.flow_hash()), (90, Ecn::Ect0, 7));
         assert_eq!((stamped.protocol(), stamped.ports()), (Protocol::Udp, (53, 5353)));
         assert_eq!(stamped.departure_at(), packet.departure_at);
+        assert_eq!((stamped.dscp(), stamped.hosts()), (46, (1, 2)));
         stamped.mark();
-        assert_eq!(stamped.packet.marks, 1);
+        stamped.set_dscp(0);
+        assert_eq!((stamped.packet.marks, stamped.packet.dscp), (1, 0));
     }
 }

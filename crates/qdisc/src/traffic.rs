@@ -26,6 +26,10 @@ pub struct TestPacket {
     pub protocol: Protocol,
     /// Its ports.
     pub ports: (u16, u16),
+    /// Its Differentiated Services code point.
+    pub dscp: u8,
+    /// Its source and destination host.
+    pub hosts: (u32, u32),
     /// The time from which it may leave.
     pub departure_at: Option<Time>,
 }
@@ -40,6 +44,8 @@ impl Default for TestPacket {
             marks: 0,
             protocol: Protocol::Other,
             ports: (0, 0),
+            dscp: 0,
+            hosts: (0, 0),
             departure_at: None,
         }
     }
@@ -70,6 +76,18 @@ impl Packet for TestPacket {
 
     fn ports(&self) -> (u16, u16) {
         self.ports
+    }
+
+    fn dscp(&self) -> u8 {
+        self.dscp
+    }
+
+    fn set_dscp(&mut self, dscp: u8) {
+        self.dscp = dscp;
+    }
+
+    fn hosts(&self) -> (u32, u32) {
+        self.hosts
     }
 
     fn departure_at(&self) -> Option<Time> {

@@ -2,9 +2,10 @@
 //! `cargo run --release --example b1 -- [scheduled-]QUEUE [SECONDS] [FLOWS] [BUFFER]
 //! [CONTROL]`.
 //!
-//! QUEUE is `droptail`, `red`, `blue`, `pie`, `codel`, `fq-codel`, `dualpi2`, `fq`, `drr`, `tdrr`,
-//! `qsdrr` or `sfq`. With `scheduled-`, each departure from the bottleneck's queue has an event.
-//! With a CONTROL (`reno`, `cubic`, `bbr`), TCP is today's Linux, and not ns-2's.
+//! QUEUE is `droptail`, `red`, `blue`, `pie`, `codel`, `fq-codel`, `fq-pie`, `cake`,
+//! `dualpi2`, `fq`, `drr`, `tdrr`, `qsdrr` or `sfq`. With `scheduled-`, each departure from the
+//! bottleneck's queue has an event.
+//! With a CONTROL (`reno`, `cubic`, `bbr`, `bbr-v3`), TCP is today's Linux, and not ns-2's.
 //!
 //! On-off sources with bursts of 256 packets over a bottleneck of 1 Mbit/s for each source, with
 //! 5000 packets of buffer at 500 sources; access links of 100 Mbit/s, one-way delays 5 + 40 + 5 ms.
@@ -22,7 +23,7 @@ mod common;
 use std::time::Instant;
 
 use narrows_qdisc::drr::{plain, qsdrr, tdrr};
-use narrows_qdisc::{blue, codel, dualpi2, fq, fq_codel, pie, red, sfq};
+use narrows_qdisc::{blue, cake, codel, dualpi2, fq, fq_codel, fq_pie, pie, red, sfq};
 use narrows_sim::plan::{Draw, Queue};
 use narrows_sim::tcp::Congestion;
 use narrows_sim::{Simulation, tcp};
@@ -56,6 +57,8 @@ fn main() {
             let many = fq::Config { flow_limit: limit, orphan_mask: 16_383, ..Default::default() };
             Queue::Fq(fq::Config { limit, ..many })
         }
+        "cake" => Queue::Cake(cake::Config::default()),
+        "fq-pie" => Queue::FqPie(fq_pie::Config { limit, ..Default::default() }),
         "pie" => Queue::Pie(pie::Config { limit, ..Default::default() }),
         "red" => Queue::Red1993(red::classic::Config {
             unit: red::classic::Unit::Packets,
@@ -90,6 +93,7 @@ fn main() {
         None => tcp::Config::profile("ns-2").expect("the profile exists"),
         Some("reno") => tcp::Config { congestion: Congestion::Reno, ..Default::default() },
         Some("cubic") => tcp::Config::default(),
+        Some("bbr-v3") => tcp::Config { congestion: Congestion::BbrV3, ..Default::default() },
         Some("bbr") => tcp::Config { congestion: Congestion::Bbr, ..Default::default() },
         Some(other) => panic!("no congestion control is called {other}"),
     }];

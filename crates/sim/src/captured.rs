@@ -22,6 +22,8 @@ pub struct Captured {
     pub to: u32,
     /// The source and the destination port. A router's message has those of its connection.
     pub ports: (u16, u16),
+    /// Its Differentiated Services code point (RFC 2474, section 3).
+    pub dscp: u8,
     /// The number of routers that it has passed.
     pub routers: u8,
     /// Its content.

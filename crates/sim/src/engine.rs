@@ -374,6 +374,7 @@ impl Simulation {
         ]);
         if !plan.delay_monitors.is_empty() {
             all.push(tables::queue_delays(&self.network, plan));
+            all.push(tables::queue_delay_bins(&self.network, plan));
         }
         if self.network.neighbours.has_entries() {
             all.push(tables::neighbours(&self.network.neighbours, plan));
@@ -414,9 +415,10 @@ impl Simulation {
     }
 
     fn capture(&self, taken: &Taken) -> Captured {
-        let &Taken { at, link, first, last, ports, ref packet, ref whole, segment, .. } = taken;
+        let &Taken { at, link, first, last, ports, dscp, ref packet, ref whole, segment, .. } =
+            taken;
         let frame = match (segment, packet.kind()) {
-            (Some(segment), _) => Frame::Tcp(self.pushed(at, packet, segment)),
+            (Some(segment), _) => Frame::Tcp(segment),
             (None, PacketKind::Arp(arp)) => Frame::Arp {
                 reply: arp == Arp::Reply,
                 broadcast: arp == Arp::Request { broadcast: true },
@@ -456,17 +458,7 @@ impl Simulation {
             routers = routers.saturating_sub(before.count() as u8);
         }
         let said = segment.map_or_else(Vec::new, |segment| self.said(at, packet, &segment));
-        Captured { at, inbound: false, link, from, to, ports, routers, frame, said }
-    }
-
-    /// Returns a segment with PSH if it lies within a long write and Linux would set it there.
-    fn pushed(&self, at: Time, packet: &Packet, segment: Segment) -> Segment {
-        let (from, first) = sent(packet, &segment);
-        let writes = self.flows.spoken().map(|spoken| &spoken.long_writes);
-        if segment.len == 0 || !writes.is_some_and(|w| w.push(from, at, first, segment.len)) {
-            return segment;
-        }
-        Segment { flags: segment.flags.with(Flags::PSH), ..segment }
+        Captured { at, inbound: false, link, from, to, ports, dscp, routers, frame, said }
     }
 
     /// Returns the messages that a segment carries.

@@ -35,7 +35,6 @@ use self::sessions::Sessions;
 pub(crate) use self::socket_event::SocketEvent;
 use crate::network::Network;
 use crate::packet::{Label, Packet};
-use crate::pushed::LongWrite;
 use crate::spoken::Spoken;
 use crate::transport::Connection;
 use crate::transport::quic as of_quic;
@@ -130,30 +129,6 @@ impl Flows {
         self.spoken.as_deref_mut()
     }
 
-    /// Notes that an end writes `bytes` bytes, if captures need to know.
-    #[cold]
-    pub(crate) fn note_write(&mut self, now: Time, socket: Socket, bytes: u64) {
-        let Some(spoken) = &mut self.spoken else { return };
-        let Flow::Tcp(connection) = &self.table[socket.flow() as usize] else { return };
-        if connection.generation() != socket.generation {
-            return;
-        }
-        let [this, peer] =
-            [socket, socket.other()].map(|end| &connection.ends[end.side()].endpoint);
-        let offered = peer.offered_window();
-        let window = if bytes == u64::MAX {
-            // Endless data sees the window grow to its largest.
-            offered.max(peer.largest_window())
-        } else if this.bytes_acked() == 0 {
-            // The window that a SYN offers is not scaled.
-            offered.min(u32::from(u16::MAX))
-        } else {
-            offered
-        };
-        let first = this.write_seq();
-        spoken.long_writes.note(LongWrite { from: socket, at: now, first, bytes, window });
-    }
-
     /// Returns how many numbers are or have been in use.
     pub(crate) fn len(&self) -> usize {
         self.table.len()
@@ -204,6 +179,11 @@ impl Flows {
         if let Flow::Tcp(connection) = &mut self.table[end as usize / 2] {
             connection.handle_pace(now, end, network);
         }
+    }
+
+    /// Lets an application hear something from another one.
+    pub(crate) fn notify(&mut self, to: u32, from: u32, notes: [u32; 2]) {
+        self.events.push(SocketEvent::Notified(to, from, notes));
     }
 
     /// Moves the events for applications to `into`.

@@ -65,6 +65,10 @@ impl Host for SimulatedHost<'_> {
         self.network.agenda.schedule(at, Event::Wake(place));
     }
 
+    fn notify(&mut self, application: u32, notes: [u32; 2]) {
+        self.flows.notify(application, self.application, notes);
+    }
+
     fn listen_within(&mut self, tcp: usize, backlog: u32, limits: HalfOpenLimits) {
         self.flows.listen(self.application, tcp as u16, backlog, limits);
     }
@@ -158,8 +162,8 @@ impl Host for SimulatedHost<'_> {
         }
     }
 
-    fn is_quic(&self, socket: Socket) -> bool {
-        self.flows.quic(socket).is_some()
+    fn quic_port(&self, socket: Socket) -> Option<u16> {
+        self.flows.quic(socket).map(|_| self.network.ports[socket.flow() as usize][1])
     }
 
     fn is_secure(&self, socket: Socket) -> bool {
@@ -193,6 +197,10 @@ impl Host for SimulatedHost<'_> {
         self.flows.set_ecn(association.socket(), ecn);
     }
 
+    fn forge_addresses(&mut self, association: Association) {
+        self.network.marks.forge(association.socket().flow());
+    }
+
     fn take_sockets(&mut self, count: u32) -> u32 {
         self.flows.take_sockets(count)
     }
@@ -222,7 +230,6 @@ impl Host for SimulatedHost<'_> {
         }
         if let Some(spoken) = self.flows.spoken_mut() {
             spoken.write(socket, &message);
-            self.flows.note_write(self.now, socket, message.bytes.into());
         }
         self.flows.change(socket, |connection| {
             let dialogue = connection.dialogue.as_mut();
@@ -252,6 +259,10 @@ impl Host for SimulatedHost<'_> {
             endpoint.write(self.now, u64::from(bytes));
         });
         self.flush(socket);
+    }
+
+    fn send_beside(&mut self, socket: Socket, stream: u8, bytes: u32) {
+        self.flows.write_beside(socket, stream, bytes);
     }
 
     fn flush(&mut self, socket: Socket) {
@@ -327,18 +338,12 @@ impl Host for SimulatedHost<'_> {
     }
 
     fn write(&mut self, socket: Socket, bytes: u64) {
-        if self.flows.spoken().is_some() {
-            self.flows.note_write(self.now, socket, bytes);
-        }
         self.flows.change(socket, |connection| {
             connection.ends[socket.side()].endpoint.write(self.now, bytes);
         });
     }
 
     fn write_forever(&mut self, socket: Socket) {
-        if self.flows.spoken().is_some() {
-            self.flows.note_write(self.now, socket, u64::MAX);
-        }
         self.flows.change(socket, |connection| {
             connection.ends[socket.side()].endpoint.write_forever(self.now);
         });
@@ -442,6 +447,7 @@ impl SimulatedHost<'_> {
             }
             SocketEvent::Arrived(_) => application.arrived(self),
             SocketEvent::Datagram(datagram) => application.datagram(self, datagram),
+            SocketEvent::Notified(_, from, notes) => application.notified(self, from, notes),
         }
     }
 }

@@ -17,7 +17,6 @@ mod paths;
 pub mod plan;
 pub mod ports;
 mod prefetch;
-mod pushed;
 mod shortcuts;
 mod spoken;
 mod tables;

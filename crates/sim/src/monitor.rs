@@ -69,7 +69,7 @@ impl Monitors {
     pub(crate) fn sample_queue(&mut self, now: Time, index: u32, network: &mut Network) {
         let monitor = self.queues[index as usize];
         network.settle(now, monitor.link as u32);
-        let link = &mut network.links[monitor.link];
+        let link = &mut network.links[monitor.link].transmitter;
         let state = link.queue_state(now).expect("a monitored link is observed");
         let observed = link.observed_mut().expect("a monitored link is observed");
         let (ring_packets, ring_bytes) = observed.ring();
@@ -99,7 +99,7 @@ impl Monitors {
     pub(crate) fn sample_link(&mut self, now: Time, index: u32, network: &mut Network) {
         let monitor = self.links[index as usize];
         network.settle(now, monitor.link as u32);
-        let link = &network.links[monitor.link];
+        let link = &network.links[monitor.link].transmitter;
         let busy_s = link.busy_until(now).as_secs_f64();
         let observed = link.observed().expect("a monitored link is observed");
         self.link_rows.push(LinkRow {

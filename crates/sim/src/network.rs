@@ -2,23 +2,26 @@
 
 mod fragments;
 mod losses;
+mod marks;
 mod neighbours;
 mod obstacles;
 
 use narrows_apps::{LossReason, Use};
+use narrows_link::transmitter::{Delays, Gone, Looks, Passage, Released, Seen, Slot};
 use narrows_qdisc::Dropped;
 use narrows_transport::tcp::Segment;
 use narrows_units::Time;
 
 use self::fragments::{Assembly, Fragments};
 use self::losses::Losses;
+use self::marks::Marks;
 pub(crate) use self::neighbours::Neighbours;
 pub(crate) use self::neighbours::check as check_neighbours;
 use self::neighbours::find_neighbours;
 pub(crate) use self::obstacles::answers;
 use self::obstacles::{Obstacles, find_obstacles};
 use crate::agenda::{Agenda, Event};
-use crate::link::{Delays, Flights, Gone, Link, Looks, Passage, Released, Slot};
+use crate::link::{Flights, Link};
 use crate::maybe_index::MaybeIndex;
 use crate::packet::{OptionPool, Packet, PacketKind};
 use crate::paths::Paths;
@@ -41,6 +44,7 @@ pub(crate) struct Network {
     pub(crate) paths: Paths,
     /// The ports of each flow's two ends.
     pub(crate) ports: Vec<[u16; 2]>,
+    pub(crate) marks: Marks,
     pub(crate) pool: OptionPool,
     /// Losses that have not been reported.
     pub(crate) losses: Losses,
@@ -51,7 +55,7 @@ pub(crate) struct Network {
     dropped: Dropped<Slot>,
     /// Packets that scheduled links have released, in order. They are handled completely before
     /// anything else.
-    released: Released,
+    released: Released<Packet>,
 }
 
 /// A packet kept for a capture file.
@@ -67,6 +71,7 @@ pub(crate) struct Taken {
     pub(crate) last: u32,
     /// The source and the destination port.
     pub(crate) ports: (u16, u16),
+    pub(crate) dscp: u8,
     pub(crate) packet: Packet,
     /// For a fragment: the datagram it belongs to.
     pub(crate) whole: Option<Packet>,
@@ -93,14 +98,14 @@ impl Network {
         let mut links: Vec<Link> = Vec::with_capacity(plan.links.len());
         for (index, link) in plan.links.iter().enumerate() {
             let looks =
-                Looks { observed: observed[index], obstacle: obstacles[index] || resolved[index] };
+                Looks { observed: observed[index], at_head: obstacles[index] || resolved[index] };
             links.push(Link::new(link, &changes[index], plan.seed, looks));
         }
         for link in captured() {
-            links[link].observed_mut().expect("a captured link is observed").capture = true;
+            links[link].is_captured = true;
         }
         for monitor in plan.delay_monitors {
-            let observed = links[monitor.link].observed_mut().expect("it is observed");
+            let observed = links[monitor.link].transmitter.observed_mut().expect("it is observed");
             observed.delays = Some(Box::new(Delays::new(monitor.from, monitor.to)));
         }
         let paths = Paths::new(plan);
@@ -114,6 +119,7 @@ impl Network {
             flights: Flights::new(),
             paths,
             ports: Vec::new(),
+            marks: Marks::new(plan),
             pool: OptionPool::default(),
             losses: Losses::new(),
             captured: Vec::new(),
@@ -131,8 +137,16 @@ impl Network {
         self.ports.reserve_exact(flows.saturating_sub(self.ports.len()));
     }
 
-    /// Sets the ports of a flow's two ends.
-    pub(crate) fn set_ports(&mut self, flow: u32, ports: [u16; 2]) {
+    /// Notes a flow between two applications: its path, and the ports of its two ends.
+    pub(crate) fn note_flow(
+        &mut self,
+        flow: u32,
+        applications: [u32; 2],
+        (there, back): (u32, u32),
+        ports: [u16; 2],
+    ) {
+        self.paths.assign(flow, there, back);
+        self.marks.note(flow, applications, self.paths.nodes(there));
         if self.ports.len() <= flow as usize {
             self.ports.resize(flow as usize + 1, [0; 2]);
         }
@@ -183,17 +197,17 @@ impl Network {
 
     /// Releases the next packet in a scheduled link's queue.
     pub(crate) fn release(&mut self, now: Time, link: u32) {
-        let due_at = self.links[link as usize].release(now, link, &mut self.released);
+        let due_at = self.links[link as usize].transmitter.release(now, link, &mut self.released);
         self.schedule_departure(link, due_at);
         self.pass_on(now);
     }
 
     /// Brings a link up to date at `now` before somebody looks at it.
     pub(crate) fn settle(&mut self, now: Time, link: u32) {
-        if self.links[link as usize].is_scheduled() {
+        if self.links[link as usize].transmitter.is_scheduled() {
             self.release(now, link);
         }
-        self.links[link as usize].drain(now);
+        self.links[link as usize].transmitter.drain(now);
     }
 
     /// Takes a packet as far as can be computed now. The packet is at `hop` at `now`, and came from
@@ -223,7 +237,7 @@ impl Network {
                 break;
             }
             let next = link.next;
-            at = match link.pass(at, packet.bytes) {
+            at = match link.transmitter.pass(at, packet.bytes) {
                 Some(arrives_at) => arrives_at,
                 None => match self.enqueue(at, packet, index) {
                     Some((arrives_at, marked)) => {
@@ -250,7 +264,7 @@ impl Network {
     /// scheduled link.
     #[inline(never)]
     fn enqueue(&mut self, at: Time, packet: Packet, index: u32) -> Option<(Time, bool)> {
-        if self.links[index as usize].has_obstacle() {
+        if self.links[index as usize].has_obstacle {
             if let Some(reason) = self.obstruct(at, &packet, index) {
                 self.lose(at, packet, index, reason);
                 return None;
@@ -266,29 +280,36 @@ impl Network {
     /// let it pass.
     #[inline(always)]
     fn enter_queue(&mut self, at: Time, mut packet: Packet, index: u32) -> Option<(Time, bool)> {
-        let link = &mut self.links[index as usize];
+        let link = &mut self.links[index as usize].transmitter;
         if link.is_scheduled() {
-            let ports = if link.reads_ports() {
-                packet.ports(self.ports[packet.flow() as usize])
-            } else {
-                (0, 0)
-            };
-            let due_at = link.arrive(at, packet, ports, index, &mut self.released);
+            let asks = link.asks();
+            let mut seen = Seen::default();
+            if asks.ports {
+                seen.ports = packet.ports(self.ports[packet.flow() as usize]);
+            }
+            if asks.hosts {
+                seen.dscp = self.marks.dscp(&packet);
+                seen.hosts = self.marks.hosts(&packet);
+            }
+            if asks.acks {
+                link.announce(packet.ack(&self.pool).as_ref());
+            }
+            let due_at = link.arrive(at, packet, seen, index, &mut self.released);
             self.schedule_departure(index, due_at);
             return None;
         }
         let ecn = packet.ecn();
         let passage = link.enqueue(at, &mut packet, &mut self.dropped);
-        if link.is_captured() && !matches!(passage, Passage::Dropped(_)) {
-            self.capture(index, packet, self.links[index as usize].transmitted_at(), passage);
+        let sent_at = link.transmitted_at();
+        if self.links[index as usize].is_captured && !matches!(passage, Passage::Dropped(_)) {
+            self.capture(index, packet, sent_at, passage);
         }
         match passage {
             // It waits for a link that stays down.
             Passage::Arrives(Time::MAX) => {}
             Passage::Arrives(arrives_at) => return Some((arrives_at, packet.ecn() != ecn)),
             Passage::Lost => {
-                let lost_at = self.links[index as usize].transmitted_at();
-                self.lose(lost_at, packet, index, LossReason::Wire);
+                self.lose(sent_at, packet, index, LossReason::Wire);
             }
             Passage::Dropped(reason) => self.lose(at, packet, index, LossReason::Queue(reason)),
         }
@@ -312,7 +333,7 @@ impl Network {
             handled += 1;
             let Gone { mut packet, link, passage, transmitted_at } = gone;
             let dropped = matches!(passage, Passage::Dropped(_));
-            if !dropped && self.links[link as usize].is_captured() {
+            if !dropped && self.links[link as usize].is_captured {
                 self.capture(link, packet, transmitted_at, passage);
             }
             match passage {
@@ -396,6 +417,7 @@ impl Network {
             first,
             last,
             ports,
+            dscp: self.marks.dscp(&packet),
             packet,
             whole,
             segment,

@@ -9,7 +9,8 @@ mod segments;
 #[cfg(test)]
 mod tests;
 
-use narrows_qdisc::{Ecn, mix};
+use narrows_qdisc::{Ack, Ecn, mix};
+use narrows_transport::tcp::Flags;
 
 use crate::ports;
 pub(crate) use segments::OptionPool;
@@ -113,6 +114,9 @@ const TOO_BIG: u8 = 1 << 6;
 const ARP: u8 = TIMESTAMPS;
 /// With `NOT_TCP`: a part of a datagram.
 const FRAGMENT: u8 = 1 << 7;
+/// A queue has set the code point to 0 (tc-cake(8), `wash`): of TCP, and of other packets.
+const WASHED_TCP: u8 = FRAGMENT;
+const WASHED_OTHER: u8 = HAS_OPTIONS;
 /// In the `flags` of a fragment: more follow (RFC 791, 3.1).
 const MORE: u8 = 1;
 /// In the `flags` of a datagram: it is QUIC's, and the message's tag is its number.
@@ -225,16 +229,50 @@ impl Packet {
 
     #[inline]
     pub(crate) fn ecn(&self) -> Ecn {
-        match self.meta & ECN {
-            0 => Ecn::NotEct,
-            1 => Ecn::Ect1,
-            2 => Ecn::Ect0,
-            _ => Ecn::Ce,
-        }
+        Ecn::from_bits(self.meta)
     }
 
     #[inline]
     pub(crate) fn set_ce(&mut self) {
         self.meta |= Ecn::Ce as u8;
+    }
+
+    /// Returns whether a queue has washed it: its code point is 0 from there on.
+    pub(crate) const fn is_washed(&self) -> bool {
+        self.meta & self.washed() != 0
+    }
+
+    /// Notes that a queue has washed it.
+    pub(crate) const fn wash(&mut self) {
+        self.meta |= self.washed();
+    }
+
+    const fn washed(&self) -> u8 {
+        if self.is_tcp() { WASHED_TCP } else { WASHED_OTHER }
+    }
+
+    /// Returns what a TCP segment with ACK and without SYN acknowledges, for a filter of
+    /// acknowledgements; `None` for other packets.
+    pub(crate) fn ack(&self, pool: &OptionPool) -> Option<Ack> {
+        let flags = Flags(self.flags);
+        if !self.is_tcp() || !flags.contains(Flags::ACK) || flags.contains(Flags::SYN) {
+            return None;
+        }
+        let segment = self.peek_segment(pool);
+        let beside = Flags::ACK.with(Flags::ECE).with(Flags::CWR);
+        let mut sack = [(0, 0); 4];
+        for (edges, block) in sack.iter_mut().zip(segment.sack.as_slice()) {
+            *edges = (block.0.0, block.1.0);
+        }
+        Some(Ack {
+            connection: self.flow_hash(),
+            number: self.b,
+            is_pure: segment.len == 0
+                && segment.accurate.is_none()
+                && flags.without(beside) == Flags::default(),
+            ecn_flags: (flags.contains(Flags::ECE), flags.contains(Flags::CWR)),
+            timestamps: segment.timestamps,
+            sack,
+        })
     }
 }

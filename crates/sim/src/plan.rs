@@ -14,8 +14,8 @@ use narrows_units::{Span, Time};
 
 pub(crate) use self::network::Topology;
 pub use self::network::{
-    Block, Capture, DelayMonitor, Distribution, ETHERNET_MTU, Framing, Jitter, Link, LinkChange,
-    LinkState, Middlebox, Monitor, NeighbourPair, Queue, Ring,
+    Block, Capture, Codepoint, DelayMonitor, Distribution, ETHERNET_MTU, Framing, GilbertElliott,
+    Jitter, Link, LinkChange, LinkState, Loss, Middlebox, Monitor, NeighbourPair, Queue, Ring,
 };
 pub use narrows_apps::connection::{Connection, Opener};
 pub use narrows_apps::flow_states::FlowMonitor;
@@ -52,6 +52,10 @@ pub struct Plan {
     pub paths: Vec<Path>,
     /// Everything that uses the network. Flows are numbered in this order.
     pub applications: Vec<Application>,
+    /// Applications whose packets have a code point other than 0, each at most once. The ends of a
+    /// connection may belong to two applications; each end sends with its own.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Vec::is_empty"))]
+    pub codepoints: Vec<Codepoint>,
     /// Queues to sample.
     pub queue_monitors: Vec<Monitor>,
     /// Links to sample.
@@ -122,6 +126,7 @@ impl Plan {
             delay_monitors: &self.delay_monitors,
             captures: &self.captures,
             changes: &self.changes,
+            codepoints: &self.codepoints,
             neighbours: &self.neighbours,
             collapse: self.collapse,
         }
@@ -130,7 +135,7 @@ impl Plan {
 
 /// Returns the tables of settings that plans have. They contain further ones.
 pub fn tables() -> impl Iterator<Item = &'static Table> {
-    const { &[Link::TABLE, Capture::TABLE, tcp::Config::TABLE, quic::Config::TABLE] }
+    const { &[Link::TABLE, Codepoint::TABLE, Capture::TABLE, tcp::Config::TABLE, quic::Config::TABLE] }
         .iter()
         .chain(Kind::TABLES)
 }

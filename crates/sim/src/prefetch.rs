@@ -130,7 +130,7 @@ impl Prefetcher {
         }
         let Lists { leaving, links, .. } = &mut self.lists;
         leaving.clear();
-        if let Some(queue) = network.links[link as usize].scheduled_queue() {
+        if let Some(queue) = network.links[link as usize].transmitter.scheduled_queue() {
             queue.prefetch(Coming::Dequeue(&mut |waiting| leaving.push(waiting.packet)));
         }
         *left = DEPARTURES.max(leaving.len() as u32) - 1;
@@ -187,7 +187,7 @@ fn read_where_they_go(
         };
         let link = &network.links[next as usize];
         black_box(link.prefetch((), Step::First));
-        if entered.is_none() && link.is_scheduled() {
+        if entered.is_none() && link.transmitter.is_scheduled() {
             entered = Some(next);
         }
         if entered == Some(next)
@@ -197,7 +197,7 @@ fn read_where_they_go(
         }
     }
     if let Some(entered) = entered
-        && let Some(queue) = network.links[entered as usize].scheduled_queue()
+        && let Some(queue) = network.links[entered as usize].transmitter.scheduled_queue()
     {
         queue.prefetch(Coming::Enqueue(flow_hashes));
     }
@@ -213,7 +213,7 @@ fn read_where_answers_go(ways: &[u32], network: &Network) {
                 } else {
                     prefetch_further(link, network);
                 }
-                if network.links[link as usize].is_scheduled() {
+                if network.links[link as usize].transmitter.is_scheduled() {
                     break;
                 }
             }

@@ -13,9 +13,10 @@
 //! The results are the same as with an event at every hop; a test compares them.
 
 use narrows_apps::Use;
+use narrows_link::transmitter::HIGHEST_BPS;
 use narrows_units::{Rate, Span};
 
-use crate::link::{HIGHEST_BPS, Link};
+use crate::link::Link;
 use crate::network::answers;
 use crate::packet::{ARP_BYTES, SHORTEST_FRAGMENT};
 use crate::paths::Paths;
@@ -95,7 +96,7 @@ pub(crate) fn find_shortcuts(
         if let Feeder::Link(from) = feeder {
             let from = *from as usize;
             let reorders = Link::reorders(&plan.links[from]) || extremes[from].delay_varies;
-            link.inline = link.observed().is_none() && !reorders;
+            link.inline = link.transmitter.observed().is_none() && !reorders;
         }
     }
     let mut lookahead: Vec<Option<Span>> = vec![None; links.len()];
@@ -109,15 +110,15 @@ pub(crate) fn find_shortcuts(
                 lookahead[at] = Some(least);
             }
             // A scheduled link sends each packet at an event of its own.
-            if !links[at].inline || links[at].is_scheduled() {
+            if !links[at].inline || links[at].transmitter.is_scheduled() {
                 since_event = Span::ZERO;
             }
-            let Extremes { rate, delay, .. } = extremes[at];
-            since_event += Link::shortest_passage(&plan.links[at], (rate, delay), bytes, dns);
+            let Extremes { rate, delay, lead, .. } = extremes[at];
+            since_event += Link::shortest_passage(&plan.links[at], (rate, delay, lead), bytes, dns);
         }
     }
     for ((link, lookahead), gets_answers) in links.iter_mut().zip(lookahead).zip(gets_answers) {
-        if link.observed().is_none() && !gets_answers {
+        if link.transmitter.observed().is_none() && !gets_answers {
             link.lookahead = lookahead.unwrap_or(Span::ZERO);
         }
     }
@@ -130,7 +131,9 @@ struct Extremes {
     rate: Rate,
     /// The shortest delay.
     delay: Span,
-    /// Whether the delay changes: if it falls, a packet may overtake an earlier one.
+    /// The longest time by which jitter lets a packet arrive early.
+    lead: Span,
+    /// Whether the delay or the jitter changes: if it falls, a packet may overtake an earlier one.
     delay_varies: bool,
 }
 
@@ -145,6 +148,7 @@ impl Extremes {
                     None => link.rate,
                 },
                 delay: link.delay,
+                lead: Link::lead(link.jitter.as_ref()),
                 delay_varies: false,
             })
             .collect();
@@ -153,6 +157,10 @@ impl Extremes {
             of_link.rate = of_link.rate.max(change.rate);
             if let Some(delay) = change.delay {
                 of_link.delay = of_link.delay.min(delay);
+                of_link.delay_varies = true;
+            }
+            if change.jitter.is_some() {
+                of_link.lead = of_link.lead.max(Link::lead(change.jitter.as_ref()));
                 of_link.delay_varies = true;
             }
         }

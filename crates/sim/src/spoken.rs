@@ -10,15 +10,11 @@ use narrows_apps::{Message, Socket};
 use narrows_transport::tcp::Seq;
 use narrows_units::Time;
 
-use crate::pushed::LongWrites;
-
 /// The messages of all connections, including closed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Spoken {
     /// For each flow: its connections, the oldest first.
     flows: Vec<Vec<Conversation>>,
-    /// The long writes of all connections, whether they carry such messages or not.
-    pub(crate) long_writes: LongWrites,
 }
 
 /// A connection.

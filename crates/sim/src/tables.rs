@@ -94,8 +94,31 @@ rows! {
         wait_p95_ms: f64 ["ms", null];
         /// Their 99th percentile; null: as there.
         wait_p99_ms: f64 ["ms", null];
+        /// The time that 99.9 % of them do not exceed; null: as there, and of earlier versions.
+        wait_p999_ms: f64 ["ms", null, added];
+        /// The time that 99.99 % of them do not exceed; null: as there, and of earlier versions.
+        wait_p9999_ms: f64 ["ms", null, added];
         /// The longest; null: as there.
         wait_max_ms: f64 ["ms", null];
+    }
+}
+
+rows! {
+    /// The packets of a row of `queue_delays` that waited about as long: a bin of a histogram. Every
+    /// packet is in one of them. Bins without packets have no row.
+    pub(crate) struct QueueDelayBinsRow as "queue_delay_bins" {
+        /// The directed link: `NAME.forward` or `NAME.backward`.
+        link: String [""];
+        /// Their ECN field on arrival: `not-ect`, `ect0`, `ect1` or `ce`.
+        ecn: String [""];
+        /// The least time from arrival until transmission began.
+        from_ms: f64 ["ms"];
+        /// The end of the bin, which is at most 1.6 % above, or a nanosecond.
+        to_ms: f64 ["ms"];
+        /// How many packets waited for `from_ms` or longer, and for less than `to_ms`.
+        packets: u64 ["packets"];
+        /// The share of the link's packets with this ECN field that waited for `from_ms` or longer.
+        at_least_percent: f64 ["%"];
     }
 }
 
@@ -185,6 +208,7 @@ pub fn heads() -> impl Iterator<Item = Head> {
         FlowsRow::HEAD,
         QueuesRow::HEAD,
         QueueDelaysRow::HEAD,
+        QueueDelayBinsRow::HEAD,
         LinksRow::HEAD,
         NeighboursRow::HEAD,
     ];
@@ -267,7 +291,7 @@ pub(crate) fn queues(monitors: &Monitors, plan: &Plan) -> Table {
 /// Returns the waiting times in the queues of the links that were asked for.
 pub(crate) fn queue_delays(network: &Network, plan: &Plan) -> Table {
     let rows = plan.delay_monitors.iter().flat_map(|monitor| {
-        let observed = network.links[monitor.link].observed();
+        let observed = network.links[monitor.link].transmitter.observed();
         let delays = observed.and_then(|observed| observed.delays.as_deref());
         let name = &plan.links[monitor.link].name;
         delays.into_iter().flat_map(|delays| delays.classes()).map(|(ecn, class)| QueueDelaysRow {
@@ -280,10 +304,37 @@ pub(crate) fn queue_delays(network: &Network, plan: &Plan) -> Table {
             wait_p50_ms: class.quantile_ms(0.5),
             wait_p95_ms: class.quantile_ms(0.95),
             wait_p99_ms: class.quantile_ms(0.99),
+            wait_p999_ms: class.quantile_ms(0.999),
+            wait_p9999_ms: class.quantile_ms(0.9999),
             wait_max_ms: class.longest_ms(),
         })
     });
     QueueDelaysRow::table(rows)
+}
+
+/// Returns the histograms of these waiting times.
+pub(crate) fn queue_delay_bins(network: &Network, plan: &Plan) -> Table {
+    let rows = plan.delay_monitors.iter().flat_map(|monitor| {
+        let observed = network.links[monitor.link].transmitter.observed();
+        let delays = observed.and_then(|observed| observed.delays.as_deref());
+        let name = &plan.links[monitor.link].name;
+        delays.into_iter().flat_map(|delays| delays.classes()).flat_map(move |(ecn, class)| {
+            let mut left = class.sent;
+            class.bins().map(move |bin| {
+                let at_least_percent = 100.0 * left as f64 / class.sent as f64;
+                left -= bin.packets;
+                QueueDelayBinsRow {
+                    link: name.clone(),
+                    ecn: ecn.into(),
+                    from_ms: bin.from_ms,
+                    to_ms: bin.to_ms,
+                    packets: bin.packets,
+                    at_least_percent,
+                }
+            })
+        })
+    });
+    QueueDelayBinsRow::table(rows)
 }
 
 /// Returns the samples of links.

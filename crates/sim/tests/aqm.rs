@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
-use common::{add_resolvers, dumbbell, fingerprint, numbers, pfifo, run, table};
+use common::{add_resolvers, dumbbell, fingerprint, numbers, pfifo, profile, run, table};
 use narrows_qdisc::{
     AnyConfig, Filter, Protocol, classes, codel, dualpi2, fifo, fq, fq_codel, pie, prio,
 };
@@ -150,6 +150,29 @@ fn fq_holds_each_flow_to_its_rate_and_lets_dns_pass() {
         let median = responses[responses.len() / 2];
         assert!(median < base_ms + flows as f64 * PACKET_MS, "{median} ms, {base_ms} ms");
     }
+}
+
+/// tc-fq(8): fq at a host's own link paces its TCP. Elsewhere on the path it does not.
+#[test]
+fn a_sender_paces_behind_an_fq_of_its_own() {
+    let goodput = |own: Queue, bottleneck: Queue, pacing: bool| {
+        let mut plan = dumbbell(1, 10, bottleneck);
+        plan.links[2].queue = own;
+        plan.tcp[0].pacing = pacing;
+        numbers(&table(&run(plan), "goodput"), "bytes_received")
+    };
+    let fq = || Queue::Fq(fq::Config::default());
+    let (plain, paced) =
+        (goodput(pfifo(100), pfifo(30), false), goodput(pfifo(100), pfifo(30), true));
+    assert_ne!(plain, paced);
+    assert_eq!(goodput(fq(), pfifo(30), false), paced);
+    assert_eq!(goodput(fq(), pfifo(30), true), paced);
+    assert_ne!(goodput(pfifo(100), fq(), false), goodput(pfifo(100), fq(), true));
+    // TCP of 2010 cannot pace.
+    let mut plan = dumbbell(1, 10, pfifo(30));
+    plan.links[2].queue = fq();
+    plan.tcp = vec![profile("linux-2.6.30")];
+    assert!(utilisation(&run(plan)) > 0.5);
 }
 
 /// In a FIFO, DNS waits for a second beside one flow.

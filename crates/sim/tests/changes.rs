@@ -1,18 +1,20 @@
-//! Links whose rate changes during a run.
+//! Links that change during a run.
 
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
 use common::{dumbbell, fingerprint, numbers, pfifo, red_ecn, run, table};
+use narrows_qdisc::codel;
 use narrows_sim::Simulation;
-use narrows_sim::plan::{LinkChange, LinkState, Plan, Queue, Ring};
+use narrows_sim::plan::{GilbertElliott, LinkChange, LinkState, Loss, Plan, Queue, Ring};
+use narrows_sim::table::Table;
 use narrows_units::{Rate, Span, Time};
 
 const LINK: usize = 0;
 
 fn change(ms: u64, bps: u64) -> LinkChange {
     let rate = Rate::from_bps(bps).expect("not zero");
-    LinkChange { at: Time::ZERO + Span::from_ms(ms), link: LINK, rate, delay: None, state: None }
+    LinkChange { at: Time::ZERO + Span::from_ms(ms), link: LINK, rate, ..LinkChange::default() }
 }
 
 /// Bytes that the link has transmitted, and seconds that it was busy, between two samples.
@@ -86,6 +88,84 @@ fn a_change_to_the_same_rate_changes_nothing() {
         assert!(fingerprint(&run(plan.clone())) == expected);
         plan.changes.push(change(4_000, 5_000_000));
         assert!(fingerprint(&run(plan)) != expected);
+    }
+}
+
+/// A row of a table, by its time.
+fn row(table: &Table, at_s: f64) -> impl Fn(&str) -> f64 {
+    let times = numbers(table, "t_s");
+    let row = times.iter().position(|&t| (t - at_s).abs() < 1e-9).expect("a sample");
+    move |column| numbers(table, column)[row]
+}
+
+#[test]
+fn losses_begin_and_end_at_their_times() {
+    let states = GilbertElliott { p: 0.01, r: Some(0.1), loss_bad: 1.0, loss_good: 0.0 };
+    for (loss, share) in [(Loss::Each(0.1), 0.1), (Loss::Bursts { states }, 0.01 / 0.11)] {
+        let mut plan = dumbbell(40, 10, pfifo(200));
+        let with = |ms, loss| LinkChange { loss: Some(loss), ..change(ms, 10_000_000) };
+        plan.changes = vec![with(5_000, loss), with(15_000, Loss::Each(0.0))];
+        let simulation = run(plan);
+        let links = table(&simulation, "links");
+        let [before, from, to, after] = [4.5, 5.5, 15.0, 19.5].map(|at| row(&links, at));
+        assert_eq!((before("lost"), after("lost") - to("lost")), (0.0, 0.0));
+        let lost = (to("lost") - from("lost")) / (to("packets") - from("packets"));
+        // Some 7000 packets: bursts of ten leave a standard error of a sixth of the share.
+        assert!((lost / share - 1.0).abs() < 0.5, "{lost} instead of {share}");
+    }
+}
+
+#[test]
+fn a_queue_of_another_kind_drops_what_waits_and_one_of_its_kind_keeps_it() {
+    let codel = || Queue::Codel(codel::Config::default());
+    let short = Queue::Codel(codel::Config { limit: 20, ..codel::Config::default() });
+    for (first, then, dropped) in [
+        (pfifo(200), codel(), 200.0),
+        (pfifo(200), pfifo(300), 0.0),
+        (pfifo(200), pfifo(20), 0.0),
+        (red_ecn(), pfifo(20), 30.0),
+        (codel(), pfifo(1000), 5.0),
+        (codel(), short, 0.0),
+    ] {
+        let label = format!("from {first:?} to {then:?}");
+        let mut plan = dumbbell(40, 10, first);
+        let queue = Some(then.clone());
+        plan.changes = vec![LinkChange { queue, ..change(10_050, 10_000_000) }];
+        let simulation = run(plan);
+        let queues = table(&simulation, "queues");
+        let column = |name| numbers(&queues, name);
+        let (arrived, sent) = (column("arrived_packets"), column("sent_packets"));
+        let (waiting, in_ring) = (column("backlog_packets"), column("ring_packets"));
+        let drops = ["dropped_overflow", "dropped_early", "dropped_forced"].map(column);
+        for at in 0..arrived.len() {
+            let gone: f64 = drops.iter().map(|drops| drops[at]).sum();
+            assert_eq!(arrived[at], sent[at] + gone + waiting[at] + in_ring[at], "{label}: {at}");
+        }
+        let [before, after] = [10.0, 10.1].map(|at| row(&queues, at));
+        let jump = after("dropped_overflow") - before("dropped_overflow");
+        let held = before("backlog_packets");
+        if dropped > 0.0 {
+            assert!(jump >= 0.8 * dropped, "{label}: {held}, {jump}");
+        } else if let Queue::Pfifo(_) = then {
+            // 83 packets leave in the tenth of a second.
+            assert!(after("backlog_packets") > held - 90.0, "{label}: {held}");
+        }
+        // From then on it is the new one.
+        let late = row(&queues, 18.0)("backlog_packets");
+        let bound = if let Queue::Pfifo(fifo) = &then { f64::from(fifo.limit) } else { 100.0 };
+        assert!(late <= bound, "{label}: {late}");
+    }
+}
+
+#[test]
+fn a_new_limit_that_is_the_old_one_changes_nothing() {
+    for queue in [pfifo(60), Queue::Codel(codel::Config::default())] {
+        let mut plan = dumbbell(5, 10, queue.clone());
+        plan.links[0].scheduled = true;
+        let expected = fingerprint(&run(plan.clone()));
+        plan.changes = vec![LinkChange { queue: Some(queue), ..change(3_333, 10_000_000) }];
+        plan.links[0].scheduled = false;
+        assert!(fingerprint(&run(plan)) == expected);
     }
 }
 

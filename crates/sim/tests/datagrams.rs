@@ -174,8 +174,8 @@ fn probes_at_poisson_times_meet_the_waiting_time_of_an_m_d_1_queue() {
 fn every_probe_is_a_row_with_its_round_trip_or_where_it_was_lost() {
     let mut plan = quiet(1, 100, 10);
     // Pair 0's links: in.forward 2, in.backward 3.
-    plan.links[2].loss = 0.2;
-    plan.links[3].loss = 0.3;
+    plan.links[2].loss = 0.2.into();
+    plan.links[3].loss = 0.3.into();
     let mut probing = probes(Span::from_ms(10), Spacing::Even);
     probing.probes = Some(900);
     add(&mut plan, "ping", Kind::Ping(probing));
@@ -241,7 +241,7 @@ fn a_packet_that_another_overtakes_is_counted() {
         link: 0,
         rate: plan.links[0].rate,
         delay: Some(Span::from_ms(10)),
-        state: None,
+        ..narrows_sim::plan::LinkChange::default()
     });
     add(&mut plan, "udp", Kind::Udp(constant(2_000_000)));
     assert_eq!(sum(&table(&run(plan), "streams"), "reordered_packets"), 2.0);
@@ -373,8 +373,7 @@ fn impossible_traces_of_links_are_refused_by_name() {
         at: Time::from_ps(S),
         link: 0,
         rate: plan.links[0].rate,
-        delay: None,
-        state: None,
+        ..narrows_sim::plan::LinkChange::default()
     });
     assert_eq!(refusal(plan), "changes[0]: bottleneck.forward follows a trace");
 }

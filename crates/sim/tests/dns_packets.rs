@@ -36,13 +36,14 @@ fn dialogues() -> [(&'static str, Dialogue); 3] {
     let with = |quic| {
         let mut dialogue = tcp.clone();
         dialogue.asking().tls =
-            Some(client::Tls { handshake: CLIENT, padding: None, https: None, quic });
+            Some(client::Tls { handshake: CLIENT, padding: None, https: None, quic, http3: None });
         dialogue.serving().tls = Some(server::Tls {
             handshake: SERVER,
             padding: None,
             extra_service: None,
             https: None,
             quic,
+            http3: None,
         });
         dialogue
     };

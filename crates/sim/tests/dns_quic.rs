@@ -3,9 +3,12 @@
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
-use common::{Dialogue, ROUND_TRIP_MS, SERVER, assert_trips, attempts, kept, numbers, run, table};
+use common::{
+    Dialogue, ROUND_TRIP_MS, SERVER, assert_trips, attempts, kept, numbers, run, table, texts,
+};
 use narrows_sim::captured::Frame;
 use narrows_sim::plan::Capture;
+use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::{self, client, server};
 use narrows_sim::table::Column;
 use narrows_sim::{quic, tls};
@@ -28,9 +31,16 @@ fn usual() -> quic::Config {
 fn dialogue(client: tls::Client, server: tls::Server, quic: quic::Config) -> Dialogue {
     let mut dialogue = Dialogue::new();
     let (padding, quic) = (None, Some(quic));
-    dialogue.asking().tls = Some(client::Tls { handshake: client, padding, https: None, quic });
-    dialogue.serving().tls =
-        Some(server::Tls { handshake: server, padding, extra_service: None, https: None, quic });
+    dialogue.asking().tls =
+        Some(client::Tls { handshake: client, padding, https: None, quic, http3: None });
+    dialogue.serving().tls = Some(server::Tls {
+        handshake: server,
+        padding,
+        extra_service: None,
+        https: None,
+        quic,
+        http3: None,
+    });
     dialogue
 }
 
@@ -66,6 +76,39 @@ fn a_connection_that_is_kept_takes_one_round_trip() {
     let simulation = run(dialogue.plan());
     assert_trips(&simulation, &[2.0, 1.0, 1.0]);
     assert_eq!(attempts(&simulation, "handshake_round_trips"), [1.0, 0.0, 0.0]);
+}
+
+/// Over HTTP/3, a request and a response have two frames, and each end opens three streams.
+#[test]
+fn http3_takes_as_many_round_trips_and_more_bytes() {
+    let with = |http3: bool| {
+        let mut dialogue = dialogue(CLIENT, SERVER, usual());
+        dialogue.asking().reuse = kept();
+        dialogue.client.sizes = Sizes::fixed(128, 468);
+        if http3 {
+            let tls = [&mut dialogue.asking().tls].into_iter().flatten();
+            tls.for_each(|tls| tls.http3 = Some(Default::default()));
+            let tls = [&mut dialogue.serving().tls].into_iter().flatten();
+            tls.for_each(|tls| tls.http3 = Some(Default::default()));
+        }
+        run(dialogue.plan())
+    };
+    let [quic, http3] = [false, true].map(with);
+    assert_trips(&http3, &[2.0, 1.0, 1.0]);
+    assert_eq!(texts(&table(&http3, "attempts"), "transport"), ["http3"; 3]);
+    let more = |column: &str| -> Vec<f64> {
+        let (quic, http3) = (attempts(&quic, column), attempts(&http3, column));
+        quic.iter().zip(http3).map(|(quic, http3)| http3 - quic).collect()
+    };
+    // As captured: 166 bytes instead of 2 + 128, and 493 instead of 2 + 468. STREAM frames on the
+    // three others have three bytes more than their content, and those of the server have a datagram
+    // of their own, with headers of 28 and 26 bytes, and the client's acknowledgement.
+    assert_eq!(more("bytes_sent")[1..], [36.0; 2]);
+    assert_eq!(more("bytes_received")[1..], [23.0; 2]);
+    assert_eq!(more("packets_received"), [1.0, 0.0, 0.0]);
+    assert_eq!(more("bytes_received")[0], 23.0 + 28.0 + 26.0 + 22.0);
+    assert_eq!(more("packets_sent"), [1.0, 0.0, 0.0]);
+    assert_eq!(more("bytes_sent")[0], 36.0 + 25.0 + 28.0 + 26.0 + 6.0);
 }
 
 /// A server that closes after a number of queries answers the last one first. It waits until the
@@ -106,7 +149,7 @@ fn what_the_wire_loses_comes_again() {
     let lossy = || {
         let mut plan = dialogue(CLIENT, SERVER, usual()).plan();
         for link in &mut plan.links {
-            link.loss = 0.1;
+            link.loss = 0.1.into();
         }
         run(plan)
     };
@@ -219,9 +262,14 @@ fn what_contradicts_is_named() {
         extra_service: None,
         https: None,
         quic: None,
+        http3: None,
     });
     let why = without.plan().check().map_err(|why| why.to_string());
     assert_eq!(why, Err("dns: quic: the server has none".to_owned()));
+    let mut without = dialogue(CLIENT, SERVER, usual());
+    without.asking().tls.iter_mut().for_each(|tls| tls.http3 = Some(Default::default()));
+    let why = without.plan().check().map_err(|why| why.to_string());
+    assert_eq!(why, Err("dns: http3: the server has none".to_owned()));
     for (config, said) in [
         (quic::Config { payload: 1199, ..usual() }, "payload: must be at least 1200"),
         (quic::Config { search_to: Some(1200), ..usual() }, "search_to: must be at least 1201"),

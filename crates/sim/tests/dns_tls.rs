@@ -48,14 +48,20 @@ const RESUMED_FLIGHT: f64 = 133.0 + 6.0 + 28.0 + 74.0;
 
 fn dialogue(client: tls::Client, server: tls::Server) -> Dialogue {
     let mut dialogue = Dialogue::new();
-    dialogue.asking().tls =
-        Some(client::Tls { handshake: client, padding: None, https: None, quic: None });
+    dialogue.asking().tls = Some(client::Tls {
+        handshake: client,
+        padding: None,
+        https: None,
+        quic: None,
+        http3: None,
+    });
     dialogue.serving().tls = Some(server::Tls {
         handshake: server,
         padding: None,
         extra_service: None,
         https: None,
         quic: None,
+        http3: None,
     });
     dialogue
 }
@@ -207,14 +213,20 @@ fn messages_are_padded() {
         (None, Some(468), 40.0, 465.0),
         (Some(128), None, 128.0, 465.0),
     ] {
-        dialogue.asking().tls =
-            Some(client::Tls { handshake: CLIENT, padding: of_client, https: None, quic: None });
+        dialogue.asking().tls = Some(client::Tls {
+            handshake: CLIENT,
+            padding: of_client,
+            https: None,
+            quic: None,
+            http3: None,
+        });
         dialogue.serving().tls = Some(server::Tls {
             handshake: SERVER,
             padding: of_server,
             extra_service: None,
             https: None,
             quic: None,
+            http3: None,
         });
         let simulation = run(plan(&dialogue));
         assert_eq!(payloads(&simulation, "sent"), [225.0 + 80.0 + query + 24.0; 3]);
@@ -268,6 +280,7 @@ fn workers_share_the_tickets_of_their_group() {
         extra_service: None,
         https: None,
         quic: None,
+        http3: None,
     });
     dialogue.client.workers = 1;
     dialogue.client.queries = Some(5);
@@ -298,8 +311,13 @@ fn https_takes_as_many_round_trips_as_tls() {
     );
     let mut dialogue = dialogue(CLIENT, SERVER);
     dialogue.asking().reuse = kept();
-    dialogue.asking().tls =
-        Some(client::Tls { handshake: CLIENT, padding: None, https: Some(https.0), quic: None });
+    dialogue.asking().tls = Some(client::Tls {
+        handshake: CLIENT,
+        padding: None,
+        https: Some(https.0),
+        quic: None,
+        http3: None,
+    });
     assert_eq!(
         dialogue.plan().check().map_err(|why| why.to_string()),
         Err("dns: https: the server has none".to_owned())
@@ -310,6 +328,7 @@ fn https_takes_as_many_round_trips_as_tls() {
         extra_service: None,
         https: Some(server::Https { tcp: 1, handshake: SERVER, responses: https.1 }),
         quic: None,
+        http3: None,
     });
     let simulation = run(plan(&dialogue));
     assert_trips(&simulation, &[3.0, 1.0, 1.0]);
@@ -347,6 +366,7 @@ fn a_server_speaks_tls_and_https_in_their_own_ways() {
                 padding: None,
                 https: over_https.then_some(requests),
                 quic: None,
+                http3: None,
             });
             let handshake = tls::Server { alpn: true, ..SERVER };
             dialogue.serving().tls = Some(server::Tls {
@@ -355,6 +375,7 @@ fn a_server_speaks_tls_and_https_in_their_own_ways() {
                 extra_service: None,
                 https: Some(server::Https { tcp: 2, handshake, responses }),
                 quic: None,
+                http3: None,
             });
             let mut plan = plan(&dialogue);
             plan.tcp.push(plan.tcp[1].clone());
@@ -380,14 +401,20 @@ fn https_has_its_preface_whoever_asks_first() {
         Responses { settings: 15, acknowledges_apart: true, fields: 35, fields_again: 8 };
     let requests = Requests { preface: 39, fields: 62, fields_again: 20 };
     let mut dialogue = dialogue(CLIENT, SERVER);
-    dialogue.asking().tls =
-        Some(client::Tls { handshake: CLIENT, padding: None, https: Some(requests), quic: None });
+    dialogue.asking().tls = Some(client::Tls {
+        handshake: CLIENT,
+        padding: None,
+        https: Some(requests),
+        quic: None,
+        http3: None,
+    });
     dialogue.serving().tls = Some(server::Tls {
         handshake: SERVER,
         padding: None,
         extra_service: None,
         https: Some(server::Https { tcp: 1, handshake: SERVER, responses }),
         quic: None,
+        http3: None,
     });
     dialogue.asking().reuse = Reuse::Persistent(Persistent {
         idle_timeout: None,
@@ -442,7 +469,8 @@ fn what_contradicts_is_named() {
         dialogue.plan().check().expect_err("it contradicts itself").to_string()
     };
     let early = tls::Client { early_data: true, ..CLIENT };
-    let early = client::Tls { handshake: early, padding: None, https: None, quic: None };
+    let early =
+        client::Tls { handshake: early, padding: None, https: None, quic: None, http3: None };
     assert_eq!(
         said(&|dialogue| dialogue.asking().tls = Some(early)),
         "dns: tcp.tls.handshake.early_data: needs resume"

@@ -84,6 +84,7 @@ fn plan(flood: Flood, backlog: u32, limits: HalfOpenLimits, seconds: u64) -> Pla
             .collect(),
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        codepoints: Vec::new(),
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),

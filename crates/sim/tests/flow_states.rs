@@ -23,10 +23,11 @@ fn column(simulation: &Simulation, name: &str) -> Vec<f64> {
 }
 
 /// A download over a path of 60 ms whose links are fast: in slow start the window doubles in every
-/// round trip, and the whole window is in flight between two of them. The handshake takes one round
-/// trip, so it is open at the second sample.
+/// round trip, and the whole window is in flight between two of them. No acknowledgement is delayed.
+/// The handshake takes one round trip, so it is open at the second sample.
 fn slow_start() -> Plan {
     let mut plan = dumbbell(1, 100, pfifo(10_000));
+    plan.tcp[0].acks = tcp::AckPolicy::EverySegment;
     plan.tcp[0].congestion = tcp::Congestion::Reno;
     plan.tcp[0].receive_buffer = Bytes::new(64_000_000);
     plan
@@ -152,9 +153,16 @@ fn over_quic() -> Plan {
     };
     let mut dialogue = over_tcp();
     let (padding, quic) = (None, Some(quic::Config::default()));
-    dialogue.asking().tls = Some(client::Tls { handshake: client, padding, https: None, quic });
-    dialogue.serving().tls =
-        Some(server::Tls { handshake: SERVER, padding, extra_service: None, https: None, quic });
+    dialogue.asking().tls =
+        Some(client::Tls { handshake: client, padding, https: None, quic, http3: None });
+    dialogue.serving().tls = Some(server::Tls {
+        handshake: SERVER,
+        padding,
+        extra_service: None,
+        https: None,
+        quic,
+        http3: None,
+    });
     dialogue.plan()
 }
 

@@ -11,8 +11,8 @@ use narrows_qdisc::fifo::BfifoConfig;
 use narrows_qdisc::{blue, codel, pie, red};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{
-    Application, Capture, Connection, Distribution, Jitter, Kind, LinkChange, LinkState, Monitor,
-    Opener, Path, Plan, Queue, Ring, bulk,
+    Application, Capture, Connection, Distribution, GilbertElliott, Jitter, Kind, LinkChange,
+    LinkState, Loss, Monitor, Opener, Path, Plan, Queue, Ring, bulk,
 };
 use narrows_sim::table::{Column, Table};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -154,11 +154,15 @@ fn rings_take_packets_at_the_same_moments() {
 fn packets_draw_the_same_loss_and_delay() {
     for (name, queue) in queues() {
         let mut plan = mixed(queue);
-        plan.links[0].loss = 0.01;
+        plan.links[0].loss = 0.01.into();
         plan.links[0].dns_exempt = true;
         plan.links[0].jitter = Some(jitter(false));
         plan.links[1].jitter = Some(jitter(true));
         check(&format!("{name}, with loss and jitter"), &plan);
+        let states = GilbertElliott { p: 0.01, r: Some(0.3), loss_bad: 0.9, loss_good: 0.001 };
+        plan.links[0].loss = Loss::Bursts { states };
+        plan.links[1].loss = Loss::Bursts { states };
+        check(&format!("{name}, with bursts of losses"), &plan);
     }
     check("everything at once", &busy_plan());
 }
@@ -187,7 +191,7 @@ fn codel_plans() -> Vec<(&'static str, Plan)> {
     let mut plan = mixed(codel(true));
     plan.tcp[0].ecn = true;
     plan.links[0].jitter = Some(jitter(true));
-    plan.links[0].loss = 0.01;
+    plan.links[0].loss = 0.01.into();
     plans.push(("codel with ECN, loss and jitter", plan));
     // In the middle of each path, with several links before and after it that may be computed.
     let mut plan = busy_plan();
@@ -246,8 +250,17 @@ fn texts(table: &Table, name: &str) -> Vec<String> {
     }
 }
 
+/// Losses to change to.
+const LOSSES: [Loss; 3] = [
+    Loss::Each(0.02),
+    Loss::Bursts {
+        states: GilbertElliott { p: 0.01, r: Some(0.3), loss_bad: 1.0, loss_good: 0.0 },
+    },
+    Loss::Each(0.0),
+];
+
 #[test]
-fn rates_and_delays_change_at_the_same_moments() {
+fn rates_delays_and_losses_change_at_the_same_moments() {
     for (name, queue) in queues() {
         let bursts = Ring::thresholds(7, 4);
         for ring in [None, Some(bursts), Some(Ring::bytes(9_000))] {
@@ -259,7 +272,9 @@ fn rates_and_delays_change_at_the_same_moments() {
                     link: number % 2,
                     rate: Rate::from_bps(mbit * 1_000_000).expect("not zero"),
                     delay: (number == 2).then_some(Span::from_ms(3)),
-                    state: None,
+                    loss: LOSSES.get(number.wrapping_sub(2)).copied(),
+                    jitter: (number == 1).then_some(jitter(true)),
+                    ..LinkChange::default()
                 });
             }
             check(&format!("{name}, {ring:?}, with changes"), &plan);
@@ -274,7 +289,7 @@ fn links_go_down_and_up_at_the_same_moments() {
         for ring in [None, Some(bursts), Some(Ring::bytes(9_000))] {
             let mut plan = mixed(queue.clone());
             plan.links[0].ring = ring;
-            plan.links[0].loss = 0.01;
+            plan.links[0].loss = 0.01.into();
             plan.links[1].jitter = Some(jitter(true));
             // One access link as well. The way back stays down.
             let turns = [(0, 1_000), (0, 1_400), (4, 2_000), (4, 2_007), (0, 5_001), (0, 5_300)];
@@ -283,8 +298,8 @@ fn links_go_down_and_up_at_the_same_moments() {
                     at: Time::ZERO + Span::from_ms(ms),
                     link,
                     rate: plan.links[link].rate,
-                    delay: None,
                     state: Some([LinkState::Down, LinkState::Up][number % 2]),
+                    ..LinkChange::default()
                 });
             }
             check(&format!("{name}, {ring:?}, down at times"), &plan);

@@ -78,7 +78,7 @@ fn a_long_reply_takes_as_long_as_its_fragments() {
 fn a_lost_fragment_loses_the_reply() {
     // Each of three fragments is lost with probability 0.1, so 0.9^3 of the replies come.
     let mut plan = asks(4000);
-    plan.links[0].loss = 0.1;
+    plan.links[0].loss = 0.1.into();
     let client = resolvers(&mut plan);
     (client.workers, client.queries) = (20, Some(100));
     plan.end = Time::ZERO + Span::from_secs(3000);

@@ -244,7 +244,9 @@ fn plans_that_contradict_themselves_are_refused() {
         let said = refused_burst(&burst, &idle, bursts);
         assert!(said.starts_with(&format!("flows: {setting}")), "{said}");
     }
-    assert!(refused(|plan| plan.links[0].loss = 1.5).starts_with("bottleneck.forward: loss"));
+    assert!(
+        refused(|plan| plan.links[0].loss = 1.5.into()).starts_with("bottleneck.forward: loss")
+    );
     assert!(refused(|plan| plan.links[0].queue = pfifo(0)).contains("queue"));
     assert!(refused(|plan| resolvers(plan).udp = None).starts_with("dns: udp, tcp"));
     let said = refused(|plan| resolvers(plan).udp.iter_mut().for_each(|u| u.timeouts.clear()));
@@ -267,7 +269,7 @@ fn all_errors_of_a_plan_are_found_and_none_that_only_follow() {
     assert!(found(|_| {}).is_empty());
     let independent = found(|plan| {
         plan.event_limit = 0;
-        plan.links[0].loss = 1.5;
+        plan.links[0].loss = 1.5.into();
         plan.links[1].queue = pfifo(0);
         plan.tcp[0].initial_window = 0;
         connections(plan)[0].tcp = 7;
@@ -292,7 +294,7 @@ fn all_errors_of_a_plan_are_found_and_none_that_only_follow() {
     // The link's paths lead nowhere, so the flows have no path. Reporting that would add nothing.
     let nowhere = found(|plan| {
         plan.links[0].to = 99;
-        plan.links[0].loss = 1.5;
+        plan.links[0].loss = 1.5.into();
         plan.paths[0].links.swap(0, 1);
         connections(plan)[0].there = 99;
     });

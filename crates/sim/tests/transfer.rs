@@ -94,7 +94,7 @@ fn on_an_empty_link_a_transfer_takes_two_round_trips_and_the_time_of_its_bytes()
 #[test]
 fn losses_cost_time_and_no_bytes() {
     let mut lossy = plan(10_001);
-    lossy.links[1].loss = 0.02;
+    lossy.links[1].loss = 0.02.into();
     let (lossy, clean) = (rows(lossy), rows(plan(10_001)));
     for (name, expected) in
         [("messages", 50.0), ("bytes", f64::from(zone(10_001) + QUESTION + 50 * 2))]
@@ -202,7 +202,7 @@ fn shortcuts_change_nothing() {
     let of = |collapse| {
         let mut plan = plan(2000);
         plan.collapse = collapse;
-        plan.links[1].loss = 0.01;
+        plan.links[1].loss = 0.01.into();
         let found = rows(plan);
         [numbers(&found, "end_s"), numbers(&found, "first_s")]
     };

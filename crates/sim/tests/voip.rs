@@ -72,7 +72,7 @@ fn a_call_through_an_empty_network_is_as_good_as_its_codec() {
 fn the_wire_s_losses_are_random_and_cost_what_g_113_says() {
     let mut plan = quiet(1);
     plan.end = Time::ZERO + Span::from_secs(1000);
-    plan.links[2].loss = 0.04;
+    plan.links[2].loss = 0.04.into();
     let mut calls = call(Codec::G729a);
     calls.calls[0].stop = None;
     let rows = table(&run(with(plan, calls)), "voip");
@@ -141,7 +141,7 @@ fn what_varies_more_than_the_buffer_holds_comes_too_late() {
 #[test]
 fn a_call_that_nobody_hears_is_rated_as_bad_and_shortcuts_change_nothing() {
     let mut plan = with(quiet(1), call(Codec::G711));
-    plan.links[2].loss = 1.0;
+    plan.links[2].loss = 1.0.into();
     let rows = table(&run(plan), "voip");
     assert_eq!((numbers(&rows, "r")[0], numbers(&rows, "mos")[0]), (0.0, 1.0));
     assert!(numbers(&rows, "delay_mean_ms")[0].is_nan());

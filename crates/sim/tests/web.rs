@@ -3,9 +3,10 @@
 #[allow(dead_code, reason = "other tests use more of it")]
 mod common;
 
-use common::{fingerprint, link, numbers, pfifo, profile, run, table, texts};
+use common::{Dialogue, fingerprint, link, numbers, pfifo, profile, run, table, texts};
+use narrows_sim::plan::dns::client::Udp;
 use narrows_sim::plan::incast::{Incast, RoundTrip};
-use narrows_sim::plan::page::{Object, Page};
+use narrows_sim::plan::page::{Object, Page, Resolver};
 use narrows_sim::plan::responder::Responder;
 use narrows_sim::plan::{Application, Draw, Kind, Path, Plan};
 use narrows_sim::{Simulation, tcp};
@@ -46,6 +47,7 @@ fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
         applications: Vec::new(),
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        codepoints: Vec::new(),
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
@@ -199,7 +201,7 @@ fn too_many_servers_for_the_buffer_wait_for_a_timeout() {
 fn a_round_that_a_server_does_not_answer_has_no_end() {
     let mut plan = star(2, 1000, 100);
     // Nothing comes from the second server.
-    plan.links[5].loss = 1.0;
+    plan.links[5].loss = 1.0.into();
     plan.tcp[0].max_retries = 2;
     let settings = Incast { rounds: 2, reuse: false, ..incast(2, 10) };
     let simulation = run_incast(plan, settings);
@@ -253,6 +255,7 @@ fn page(objects: Vec<Object>) -> Page {
         request: 300,
         objects,
         secure: None,
+        resolver: None,
     }
 }
 
@@ -354,7 +357,7 @@ fn an_objects_size_may_change_from_load_to_load() {
 #[test]
 fn a_page_of_which_an_object_never_comes_fails() {
     let mut plan = far(2);
-    plan.links[5].loss = 1.0;
+    plan.links[5].loss = 1.0.into();
     plan.tcp[0].max_retries = 1;
     let mut elsewhere = object(&[0]);
     elsewhere.server = 1;
@@ -423,4 +426,87 @@ fn pages_that_contradict_themselves_are_refused() {
         refusal(|p| (p.browsers, p.loads) = (10, 1_000_000)),
         "web: loads: 20000000 objects are more than the limit of 10000000"
     );
+}
+
+/// A page with `names` names for one server, and a resolver that asks over UDP and gives up after two
+/// seconds.
+fn run_with_names(mut plan: Plan, names: usize, cached: f64, page: Page) -> Simulation {
+    let Dialogue { mut client, mut server } = Dialogue::new();
+    (client.queries, client.think_mean, client.tcp) = (Some(0), Span::ZERO, None);
+    (client.workers, client.server) = (page.browsers * names as u32, 3);
+    client.udp = Some(Udp { timeouts: vec![Span::from_secs(2)], ..common::udp() });
+    (server.service, server.tcp) = (Span::ZERO, None);
+    let resolver = Some(Resolver { client: 2, cached });
+    add(
+        &mut plan,
+        [
+            Kind::Page(Page { servers: vec![way(0); names], resolver, ..page }),
+            responder(Span::ZERO),
+        ],
+    );
+    add(&mut plan, [Kind::DnsClient(client), Kind::DnsServer(server)]);
+    run(plan)
+}
+
+/// The second name is needed when the page itself is there, and its answer takes a round trip. Objects
+/// there wait for the same answer.
+#[test]
+fn a_name_takes_a_round_trip_before_the_connection() {
+    let mut elsewhere = object(&[0]);
+    elsewhere.server = 1;
+    let objects = vec![object(&[]), elsewhere.clone(), elsewhere];
+    let with = |cached| {
+        let page = Page { loads: 2, ..http_2(page(objects.clone())) };
+        run_with_names(far(1), 2, cached, page)
+    };
+    for (cached, names) in [(0.0, 4), (1.0, 0)] {
+        let simulation = with(cached);
+        // For each name: a handshake, and the object; before them, the name.
+        let expected = (2.0 + 2.0 + if names > 0 { 2.0 } else { 0.0 }) * ROUND_TRIP;
+        for took in load_times(&simulation) {
+            assert!((took - expected).abs() < 3e-4, "{took} {expected}");
+        }
+        assert_eq!(numbers(&table(&simulation, "queries"), "query").len(), names);
+        let rows = table(&simulation, "lookups");
+        assert_eq!(numbers(&rows, "host"), [0.0, 1.0, 0.0, 1.0]);
+        assert_eq!(numbers(&rows, "load"), [0.0, 0.0, 1.0, 1.0]);
+        assert_eq!(numbers(&rows, "cached"), [f64::from(u8::from(names == 0)); 4]);
+        let (asked, end) = (numbers(&rows, "asked_s"), numbers(&rows, "end_s"));
+        for (number, (asked, end)) in asked.iter().zip(end).enumerate() {
+            let expected = if names > 0 { ROUND_TRIP } else { 0.0 };
+            assert!((end - asked - expected).abs() < 1e-4, "{asked} {end}");
+            let query = numbers(&rows, "query")[number];
+            assert!(if names > 0 { query == number as f64 } else { query.is_nan() });
+        }
+        for (load, took) in numbers(&rows, "load_s").iter().zip([0, 0, 1, 1]) {
+            assert!((load - load_times(&simulation)[took]).abs() < 1e-9);
+        }
+    }
+}
+
+/// The resolver gives up after two seconds; the page fails, and the next one asks again.
+#[test]
+fn a_name_without_an_answer_fails_the_page() {
+    let mut plan = far(1);
+    plan.links[1].loss = 1.0.into();
+    let page = Page { loads: 2, ..page(vec![object(&[]), object(&[0])]) };
+    let simulation = run_with_names(plan, 1, 0.0, page);
+    let rows = table(&simulation, "lookups");
+    assert_eq!((numbers(&rows, "failed"), numbers(&rows, "query")), (vec![1.0; 2], vec![0.0, 1.0]));
+    let (asked, end) = (numbers(&rows, "asked_s"), numbers(&rows, "end_s"));
+    assert!(asked.iter().zip(end).all(|(asked, end)| (end - asked - 2.0).abs() < 1e-9));
+    assert_eq!(numbers(&table(&simulation, "pages"), "failed"), [1.0; 2]);
+    assert!(numbers(&table(&simulation, "objects"), "end_s").iter().all(|end| end.is_nan()));
+}
+
+#[test]
+fn a_resolver_serves_only_pages() {
+    let mut plan = far(1);
+    let resolver = Some(Resolver { client: 1, cached: 0.0 });
+    add(
+        &mut plan,
+        [Kind::Page(Page { resolver, ..page(vec![object(&[])]) }), responder(Span::ZERO)],
+    );
+    let why = plan.check().map_err(|why| why.to_string());
+    assert_eq!(why, Err("web: resolver: server: \"web\" answers nothing like this".to_owned()));
 }

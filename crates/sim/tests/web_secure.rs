@@ -80,6 +80,7 @@ fn plan(mbit: u64, queue: Queue) -> Plan {
         applications: Vec::new(),
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        codepoints: Vec::new(),
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),
@@ -116,6 +117,7 @@ fn page(objects: Vec<Object>) -> Page {
         request: 300,
         objects,
         secure: None,
+        resolver: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use narrows_units::{Rate, Span};
 
 /// A sender's state, the same for TCP and QUIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowSample {
     /// The congestion window in bytes. TCP counts payload: its window in segments, times `segment`.
     /// QUIC counts whole packets.
@@ -25,13 +25,18 @@ pub struct FlowSample {
     /// The segments that were sent again (TCP), or the packets whose frames had to be (QUIC), since
     /// the start.
     pub retransmissions: u64,
-    /// What the congestion control does: [`SLOW_START`], [`AVOIDANCE`], [`RECOVERY`], [`LOSS`],
-    /// [`CWR`], or a word of the control's own.
+    /// What the congestion control does: [`SLOW_START`], [`CONSERVATIVE`], [`AVOIDANCE`],
+    /// [`RECOVERY`], [`LOSS`], [`CWR`], or a word of the control's own.
     pub state: &'static str,
+    /// DCTCP.Alpha (RFC 8257, 3.3), or Prague's: the share of packets, 0 to 1, that the control takes
+    /// to be marked; `None`: the control has none.
+    pub alpha: Option<f64>,
 }
 
 /// The window grows by what is acknowledged.
 pub const SLOW_START: &str = "slow-start";
+/// The window grows by a quarter of it (HyStart++, RFC 9406).
+pub const CONSERVATIVE: &str = "conservative-slow-start";
 /// The window grows as the control says.
 pub const AVOIDANCE: &str = "avoidance";
 /// Losses are being repaired, and the window has fallen.

@@ -8,10 +8,12 @@ extern crate alloc;
 extern crate std;
 
 mod closed;
+mod congestion;
 pub mod flow_sample;
 pub mod half_open;
 pub mod prefetch;
 pub mod quic;
+mod seq;
 pub mod tcp;
 pub mod tls;
 

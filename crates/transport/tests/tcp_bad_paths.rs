@@ -149,12 +149,13 @@ fn any<T: Copy>(random: &mut Random, of: &[T]) -> T {
 fn any_config(random: &mut Random) -> Config {
     let controls = [
         Congestion::Bbr,
+        Congestion::BbrV3,
         Congestion::Dctcp,
         Congestion::Prague,
         Congestion::Cubic,
         Congestion::Reno,
     ];
-    let congestion = controls[random.below(5) as usize].clone();
+    let congestion = controls[random.below(6) as usize].clone();
     let always_paces =
         Congestion::PACED.contains(&narrows_units::settings::Words::word(&congestion));
     let pacing = !always_paces && random.below(2) == 0;

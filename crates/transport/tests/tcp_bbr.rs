@@ -1,112 +1,11 @@
 //! BBR and pacing over a bottleneck: a FIFO of a given rate and length, and a delay.
 
-use std::collections::VecDeque;
+mod tcp_line;
 
-use narrows_transport::tcp::{AckPolicy, Config, Congestion, Endpoint, Segment, Seq};
-use narrows_units::{Bytes, Span, Time};
+use narrows_transport::tcp::{AckPolicy, Config, Congestion};
+use narrows_units::{Span, Time};
 
-/// A sender, a bottleneck of `rate` bit/s with room for `room` packets, and a receiver at half of
-/// `rtt`.
-struct Line {
-    ends: [Endpoint; 2],
-    now: Time,
-    ns_per_byte: f64,
-    room: usize,
-    rtt: Span,
-    /// When each packet in the queue has left it.
-    queue: VecDeque<Time>,
-    /// Segments on their way, with the end that they reach.
-    flying: Vec<(Time, usize, Segment)>,
-    /// When the first end's data segments left it.
-    departures: Vec<Time>,
-    longest_queue: usize,
-    dropped: u32,
-}
-
-impl Line {
-    fn new(config: &Config, rate: f64, room: usize, rtt: Span) -> Self {
-        let mut ends = [
-            Endpoint::client(config.clone(), Seq(1000)),
-            Endpoint::server(config.clone(), Seq(2000)),
-        ];
-        ends[0].connect(Time::ZERO);
-        ends[0].write_forever(Time::ZERO);
-        let mut line = Self {
-            ends,
-            now: Time::ZERO,
-            ns_per_byte: 8e9 / rate,
-            room,
-            rtt,
-            queue: VecDeque::new(),
-            flying: Vec::new(),
-            departures: Vec::new(),
-            longest_queue: 0,
-            dropped: 0,
-        };
-        line.flush(0);
-        line
-    }
-
-    fn flush(&mut self, side: usize) {
-        while let Some(segment) = self.ends[side].poll_transmit(self.now) {
-            if side == 1 || segment.len == 0 {
-                self.flying.push((self.now + self.rtt / 2, side ^ 1, segment));
-                continue;
-            }
-            self.departures.push(self.now);
-            while self.queue.front().is_some_and(|&left| left <= self.now) {
-                self.queue.pop_front();
-            }
-            if self.queue.len() > self.room {
-                self.dropped += 1;
-                continue;
-            }
-            let bytes = f64::from(segment.len) + 52.0;
-            let time = Span::from_ps((bytes * self.ns_per_byte * 1000.0) as u64);
-            let free = self.queue.back().copied().unwrap_or(self.now).max(self.now);
-            self.queue.push_back(free + time);
-            self.longest_queue = self.longest_queue.max(self.queue.len() - 1);
-            self.flying.push((free + time + self.rtt / 2, 1, segment));
-        }
-    }
-
-    fn run(&mut self, until: Time, mut look: impl FnMut(&Endpoint, Time)) {
-        loop {
-            let next = self.flying.iter().map(|&(at, ..)| at).min();
-            let timer = self.ends.iter().filter_map(Endpoint::next_timeout).min();
-            let Some(at) = next.into_iter().chain(timer).min().filter(|&at| at <= until) else {
-                self.now = until;
-                return;
-            };
-            self.now = at;
-            if next == Some(at) {
-                let index = self.flying.iter().position(|&(due, ..)| due == at).expect("it is due");
-                let (_, side, segment) = self.flying.remove(index);
-                self.ends[side].handle_segment(at, &segment);
-                self.flush(side);
-            } else {
-                for side in 0..2 {
-                    if self.ends[side].next_timeout().is_some_and(|due| due <= at) {
-                        self.ends[side].handle_timeout(at);
-                        self.flush(side);
-                    }
-                }
-            }
-            self.ends[0].check_invariants();
-            look(&self.ends[0], at);
-        }
-    }
-}
-
-fn linux(congestion: Congestion) -> Config {
-    let linux = Config::profile("linux-6").expect("a known profile");
-    let receive_buffer = Bytes::new(1 << 26);
-    Config { congestion, receive_autotuning: false, receive_buffer, ..linux }
-}
-
-fn at_secs(seconds: f64) -> Time {
-    Time::ZERO + Span::from_secs_f64(seconds)
-}
+use tcp_line::{Line, at_secs, linux};
 
 /// The draft, 4.3.2 and 4.3.3: the startup finds the bandwidth within 2 %. Then the queue drains.
 #[test]

@@ -142,7 +142,7 @@ fn plain_segments_may_take_a_shorter_way() {
     ];
     for writes in [false, true] {
         let mut general = Script::accepted(&config, 80.0);
-        let mut plain = general.endpoint.clone();
+        let mut plain = Script::accepted(&config, 80.0).endpoint;
         if writes {
             general.at(90.0).write(9000);
             plain.write(ms(90.0), 9000);

@@ -3,8 +3,8 @@
 mod tcp_pipe;
 
 use narrows_transport::tcp::{
-    AccurateEcn, AckPolicy, Config, Congestion, EcnBytes, Endpoint, Flags, Order, Recovery,
-    Reduction, SackBlocks, Segment, Seq,
+    AccurateEcn, AckPolicy, Acknowledgement, Config, Congestion, CongestionControl, EcnBytes,
+    Endpoint, Flags, Order, Recovery, Reduction, SackBlocks, Segment, Seq, Window,
 };
 use narrows_units::{Ecn, Span, Time};
 
@@ -54,11 +54,11 @@ fn rfc9438_5_1_cubic_obeys_its_response_function() {
 }
 
 /// Slow start doubles the window each round trip (RFC 5681, 3.1), so n round trips carry 10, 30, 70,
-/// 150 and 310 segments from an initial window of 10 (RFC 6928). One segment more takes another
-/// round trip. The handshake takes one as well.
+/// 150 and 310 segments from an initial window of 10 (RFC 6928), if the receiver delays no
+/// acknowledgement. One segment more takes another round trip. The handshake takes one as well.
 #[test]
 fn slow_start_takes_a_logarithmic_number_of_round_trips() {
-    let config = Config { hystart: false, ..linux() };
+    let config = Config { hystart: false, acks: AckPolicy::EverySegment, ..linux() };
     for trips in 1..=5 {
         let carried = 10 * ((1 << trips) - 1);
         for (segments, trips) in [(carried, trips), (carried + 1, trips + 1)] {
@@ -140,11 +140,45 @@ fn variants() -> Vec<Config> {
     }
     for recovery in [Recovery::Reno, Recovery::NewReno, Recovery::Sack] {
         for rack in [false, true] {
-            let congestion = Congestion::Bbr;
-            variants.push(Config { congestion, recovery, rack, tlp: rack, ecn: rack, ..linux() });
+            for congestion in [Congestion::Bbr, Congestion::BbrV3] {
+                let model = Config { congestion, recovery, rack, tlp: rack, ..linux() };
+                variants.push(Config { ecn: rack, ..model });
+            }
         }
     }
+    for pacing in [false, true] {
+        variants.push(Config { congestion: custom(true), pacing, ecn: pacing, ..linux() });
+        variants.push(Config {
+            congestion: custom(false),
+            pacing,
+            accurate_ecn: pacing,
+            ..linux()
+        });
+    }
     variants
+}
+
+/// A control from outside with the defaults of the trait; one that owns the window keeps a tenth of a
+/// second's deliveries in flight.
+fn custom(owns: bool) -> Congestion {
+    #[derive(Debug)]
+    struct Mine(bool);
+
+    impl CongestionControl for Mine {
+        fn owns_window(&self) -> bool {
+            self.0
+        }
+
+        fn on_ack(&mut self, _now: Time, window: &mut Window, ack: &Acknowledgement) {
+            if self.0
+                && let Some(rate) = ack.rate
+            {
+                let in_a_tenth = rate.delivered as f64 / rate.interval.as_secs_f64() / 10.0;
+                window.cwnd = (1.2 * in_a_tenth) as u32;
+            }
+        }
+    }
+    Congestion::custom(if owns { "owns" } else { "plain" }, move |_| Mine(owns))
 }
 
 #[test]
@@ -173,12 +207,15 @@ fn every_variant_delivers_every_byte_over_a_bad_path() {
 
 /// One reduction in each episode: between two reductions of ssthresh, a round trip has passed, or
 /// what was in flight at the first has been acknowledged (the acknowledgement that ends a recovery
-/// may carry an echo, which begins the next episode), or a timer has fired. BBR's threshold says
-/// nothing, and Prague lowers its own a segment at a time.
+/// may carry an echo, which begins the next episode), or a timer has fired. The threshold of BBR, and
+/// of a control that owns the window, says nothing, and Prague lowers its own a segment at a time.
 #[test]
 fn every_variant_reduces_once_an_episode() {
-    let by_itself = [Congestion::Bbr, Congestion::Prague];
-    let reducing = variants().into_iter().filter(|config| !by_itself.contains(&config.congestion));
+    let by_itself = [Congestion::Bbr, Congestion::BbrV3, Congestion::Prague];
+    let owns = |congestion: &Congestion| matches!(congestion, Congestion::Custom(custom) if custom.name() == "owns");
+    let reducing = variants()
+        .into_iter()
+        .filter(|config| !by_itself.contains(&config.congestion) && !owns(&config.congestion));
     for (n, config) in reducing.enumerate() {
         let path = Path { loss: 0.02, mark: 0.02, ..Path::lossless(Span::from_ms(100)) };
         let mut pipe = Pipe::new(&config, path, 9);

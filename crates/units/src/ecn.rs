@@ -16,6 +16,17 @@ pub enum Ecn {
 }
 
 impl Ecn {
+    /// Returns the field that the lower two bits of an octet hold.
+    #[inline]
+    pub const fn from_bits(octet: u8) -> Self {
+        match octet & 0b11 {
+            0 => Self::NotEct,
+            1 => Self::Ect1,
+            2 => Self::Ect0,
+            _ => Self::Ce,
+        }
+    }
+
     /// Returns whether a queue may mark the packet instead of dropping it. Also true if it is
     /// already marked.
     #[inline]

@@ -1,4 +1,4 @@
-//! Resolver workers, in a closed loop or with queries that begin by themselves.
+//! Resolver workers, in a closed loop, with queries that begin by themselves, or for pages.
 //!
 //! A worker asks, waits until the attempt times out, and asks again as its settings say. It goes on
 //! to the next query when an answer arrives or it gives up. An answer to an attempt that has timed
@@ -11,6 +11,7 @@
 //! its kind of failure. docs/dns-clients.md describes what real clients do.
 
 mod arrivals;
+pub(crate) mod on_demand;
 mod over_tcp;
 mod settings;
 mod worker;
@@ -26,6 +27,7 @@ use crate::record::{Fate, QueryRow, Records, Transport};
 use crate::{Application, Association, Datagram, Host, Lost, Message, Settings, Socket};
 pub use arrivals::Arrivals;
 use arrivals::Arriving;
+use on_demand::Calls;
 use over_tcp::{Failure, count_packets};
 pub use settings::{Attempts, Client, Tcp, Tls, Udp};
 use worker::{State, Worker};
@@ -35,10 +37,12 @@ struct Workers {
     name: String,
     settings: Client,
     workers: Vec<Worker>,
-    /// The number of workers that have not finished. With arrivals, none ever does.
+    /// The number of workers that have not finished. With arrivals or calls, none ever does.
     unfinished: u32,
     /// `None`: each worker begins its next query itself.
     arriving: Option<Arriving>,
+    /// `None`: nobody calls for queries.
+    calls: Option<Calls>,
     /// Queries begun so far.
     begun: u64,
     /// The first worker's socket if workers keep theirs; the others follow.
@@ -65,7 +69,7 @@ impl Application for Workers {
         for number in 0..settings.workers {
             let mut random = host.random(&format!("{}/worker {number}", self.name));
             let mut start = MaybeTime::NONE;
-            if self.arriving.is_none() {
+            if self.arriving.is_none() && self.calls.is_none() {
                 let spread = settings.spread.as_secs_f64() * random.uniform();
                 let at = settings.start + Span::from_secs_f64(spread);
                 host.wake(at, number);
@@ -114,6 +118,10 @@ impl Application for Workers {
                 self.fail(host, token, row, Failure::Silent);
             }
         }
+    }
+
+    fn notified(&mut self, host: &mut dyn Host, from: u32, notes: [u32; 2]) {
+        self.begin_call(host, from, notes[0]);
     }
 
     fn datagram(&mut self, host: &mut dyn Host, reply: Datagram) {
@@ -222,6 +230,9 @@ impl Application for Workers {
     }
 
     fn is_done(&self) -> bool {
+        if self.calls.is_some() {
+            return false;
+        }
         match (&self.arriving, self.settings.each()) {
             (None, _) => self.unfinished == 0,
             (Some(_), None) => false,
@@ -232,7 +243,7 @@ impl Application for Workers {
     }
 
     fn progress(&self) -> Option<f64> {
-        self.settings.queries?;
+        self.settings.queries.filter(|&queries| queries > 0)?;
         let total = Settings::queries(&self.settings);
         Some(if total == 0 { 1.0 } else { self.begun as f64 / total as f64 })
     }
@@ -242,7 +253,7 @@ impl Workers {
     fn begin_query(&mut self, host: &mut dyn Host, number: u32) {
         let (now, client) = (host.now(), host.application());
         let worker = &mut self.workers[number as usize];
-        if self.settings.each() == Some(worker.begun) {
+        if self.calls.is_none() && self.settings.each() == Some(worker.begun) {
             // The plan has no queries, so there is nothing to do.
             worker.due = MaybeTime::NONE;
             self.unfinished -= 1;
@@ -327,7 +338,10 @@ impl Workers {
         query.rtt = answer.map(|(_, rtt)| rtt);
         worker.state = State::Pause;
         let settings = &self.settings;
-        if let Some(arriving) = &mut self.arriving {
+        if let Some(calls) = &mut self.calls {
+            worker.due = MaybeTime::NONE;
+            calls.end(host, number, worker.query, answer.is_some());
+        } else if let Some(arriving) = &mut self.arriving {
             worker.due = MaybeTime::NONE;
             arriving.release(number);
         } else if settings.each() == Some(worker.begun) {

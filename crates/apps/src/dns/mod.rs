@@ -7,6 +7,7 @@
 pub mod client;
 mod connections;
 pub mod exchange;
+pub mod http3;
 pub mod https;
 pub mod server;
 pub(super) mod slab;
@@ -19,7 +20,7 @@ pub const PORT: u16 = 53;
 /// The server's port for TLS (RFC 7858, 3.1).
 pub const TLS_PORT: u16 = 853;
 
-/// The server's port for HTTPS (RFC 9110, 4.2.2).
+/// The server's port for HTTPS, over TCP (RFC 9110, 4.2.2) or QUIC (RFC 9114, 3.1).
 pub const HTTPS_PORT: u16 = 443;
 
 /// The length of a DNS message without its question (RFC 1035, 4.1.1).

@@ -15,7 +15,7 @@ use narrows_units::{MaybeTime, Span, Time};
 
 use super::exchange::Wanted;
 use super::slab::Slab;
-use super::{HTTPS, HTTPS_PORT, LENGTH, TRUNCATED, is_padded, is_transfer, padded};
+use super::{HTTPS, HTTPS_PORT, LENGTH, TRUNCATED, http3, is_padded, is_transfer, padded};
 use crate::{Application, Association, Datagram, Host, Message, Random, Socket, transfer};
 pub use narrows_transport::half_open::{Cookies, HalfOpenLimits, SynAckTimers};
 pub use settings::{Https, OnQuery, Server, Tcp, Tls, WhenFull};
@@ -146,6 +146,7 @@ impl Application for Serving {
 
     fn received(&mut self, host: &mut dyn Host, socket: Socket, query: Message) {
         let number = host.number(socket);
+        let http3 = self.http3(host, socket);
         let Some(tcp) = &self.settings.tcp else { return };
         let Some(connection) = self.connections.get_mut(number) else { return };
         if connection.socket != socket || connection.closing {
@@ -170,9 +171,10 @@ impl Application for Serving {
         let bytes = padding.map_or(whole, |block| padded(whole, block));
         let https = tcp.tls.and_then(|tls| tls.https).filter(|_| query.notes[1] & HTTPS != 0);
         let https = https.map(|https| https.responses);
-        let bytes = match https {
-            None => LENGTH + bytes,
-            Some(https) => {
+        let bytes = match (https, http3) {
+            (None, None) => LENGTH + bytes,
+            (None, Some(http3)) => http3.written(bytes),
+            (Some(https), _) => {
                 if connection.asked == 1 {
                     for part in https.greeting().into_iter().filter(|&part| part > 0) {
                         host.send_part(socket, part);
@@ -352,7 +354,17 @@ impl Serving {
             if let Some(connection) = self.connections.get_mut(number) {
                 connection.wait_for(host, tcp.first_query_timeout, number);
             }
+            if let Some(http3) = self.http3(host, socket) {
+                for (stream, bytes) in (0..).zip(http3.beside()) {
+                    host.send_beside(socket, stream, bytes);
+                }
+            }
         }
+    }
+
+    /// Returns how the server speaks HTTP/3 if a connection's client does.
+    fn http3(&self, host: &dyn Host, socket: Socket) -> Option<http3::Responses> {
+        self.settings.http3().filter(|_| host.quic_port(socket) == Some(HTTPS_PORT))
     }
 
     fn end_idle_time(&mut self, host: &mut dyn Host, number: u32) {

@@ -1,4 +1,5 @@
-//! The tables `pages` and `objects`: a row for each load, and one for each of its objects.
+//! The tables `pages`, `objects` and `lookups`: a row for each load, one for each of its objects, and
+//! one for each name that it needs.
 
 use narrows_units::{MaybeTime, Time};
 
@@ -43,7 +44,7 @@ rows! {
         first_s: f64 ["s", null];
         /// When the last object had arrived; null: not by the end of the run, or it failed.
         end_s: f64 ["s", null];
-        /// Whether a connection failed, and the page with it.
+        /// Whether a connection failed or a name had no answer, and the page failed with it.
         failed: bool [""];
         /// Bytes of the objects that arrived.
         bytes: u64 ["bytes"];
@@ -74,6 +75,33 @@ rows! {
     }
 }
 
+rows! {
+    /// A name that a load of a page needs.
+    pub(crate) struct LookupsRow as "lookups" {
+        /// The traffic group that it belongs to.
+        group: String [""];
+        /// Number of the browser in its group, from 0.
+        browser: u32 [""];
+        /// Number of the load of its browser, from 0.
+        load: u32 [""];
+        /// Number of the name in its page, from 0.
+        host: u32 [""];
+        /// Whether the browser knew it already.
+        cached: bool [""];
+        /// When the browser needed it, and asked unless it knew.
+        asked_s: f64 ["s"];
+        /// When the browser had the answer, or heard that there is none; null: not before the load
+        /// or the run ended.
+        end_s: f64 ["s", null];
+        /// Whether the resolver gave up, and the page failed.
+        failed: bool [""];
+        /// Number of its query: a row of `queries`; null: none, or none is over.
+        query: f64 ["", null];
+        /// How long its load took; null: it did not complete.
+        load_s: f64 ["s", null];
+    }
+}
+
 impl Browsers {
     pub(super) fn page_table(&self) -> Table {
         let rows = self.pages.iter().map(|row| PagesRow {
@@ -88,6 +116,25 @@ impl Browsers {
             connections: row.connections,
         });
         PagesRow::table(rows)
+    }
+
+    pub(super) fn lookup_table(&self) -> Table {
+        let rows = self.lookups.iter().map(|row| {
+            let page = &self.pages[row.page as usize];
+            LookupsRow {
+                group: self.name.clone(),
+                browser: page.browser,
+                load: page.load,
+                host: row.server,
+                cached: row.cached,
+                asked_s: row.asked.as_secs_f64(),
+                end_s: seconds(row.end),
+                failed: row.failed,
+                query: row.query.map_or(f64::NAN, f64::from),
+                load_s: page.end.get().map_or(f64::NAN, |end| end.since(page.start).as_secs_f64()),
+            }
+        });
+        LookupsRow::table(rows)
     }
 
     pub(super) fn object_table(&self) -> Table {

@@ -84,7 +84,7 @@ rows! {
         first_byte_s: f64 ["s", null];
         /// When its answer arrived; null: none did.
         received_s: f64 ["s", null];
-        /// What carried it: `udp`, `tcp`, `tls`, `https` or `quic`.
+        /// What carried it: `udp`, `tcp`, `tls`, `https`, `quic` or `http3`.
         transport: String [""];
         /// Whether it used a connection that had carried a query before.
         reused: bool [""];

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::time::Instant;
 
-use narrows_apps::{Closed, Message};
+use narrows_apps::dns::HTTPS_PORT;
+use narrows_apps::{Closed, Dial, Message};
 use narrows_units::{Span, Time};
 use quinn_proto::{
     Connection as State, ConnectionError, ConnectionEvent, ConnectionHandle, Dir, Event,
@@ -25,6 +26,8 @@ pub(crate) struct Connection {
     pub(crate) sides: [Side; 2],
     /// The numbers that the ends' sockets have in epoll.
     pub(super) sockets: [usize; 2],
+    /// The server's port.
+    pub(crate) port: u16,
     /// What the server's end is made of.
     pub(super) later: Later,
     /// DNS queries; `None`: its messages are zeros.
@@ -33,6 +36,8 @@ pub(crate) struct Connection {
     unread: [BTreeMap<u64, Message>; 2],
     /// Queries that the server has not answered yet: tag and stream.
     asked: Vec<(u32, StreamId)>,
+    /// The streams beside those of messages that each end has opened, and what it has written.
+    beside: [Vec<(StreamId, u32)>; 2],
     /// Messages that the client wrote before the handshake, to be sent again if the server does not
     /// read them.
     early: Vec<Message>,
@@ -180,7 +185,7 @@ impl Connection {
         client: End,
         sockets: [usize; 2],
         later: Later,
-        dns: bool,
+        dial: &Dial,
         waits: bool,
     ) -> Self {
         Self {
@@ -189,9 +194,12 @@ impl Connection {
             sides: [Side { attached: true, ..Side::default() }, Side::default()],
             sockets,
             later,
-            exchanges: dns.then(Exchanges::over_quic),
+            port: dial.port,
+            // HTTP/3's frames and messages are encrypted, so they are zeros.
+            exchanges: (dial.dns && dial.port != HTTPS_PORT).then(Exchanges::over_quic),
             unread: Default::default(),
             asked: Vec::new(),
+            beside: Default::default(),
             early: Vec::new(),
             waits,
             has_arrived: false,
@@ -225,6 +233,20 @@ impl Connection {
         }
         self.sides[side].blocked.push_back(message);
         self.write_blocked(side);
+    }
+
+    /// Writes zeros on one of an end's own streams, which may be the next one. The end may write now.
+    pub(crate) fn write_beside(&mut self, side: usize, stream: u8, bytes: u32) {
+        let Some(end) = &mut self.ends[side] else { return };
+        let known = &mut self.beside[side];
+        if known.len() == usize::from(stream) {
+            // The other end allows as many.
+            known.extend(end.state.streams().open(Dir::Uni).map(|stream| (stream, 0)));
+        }
+        let Some((stream, written)) = known.get_mut(usize::from(stream)) else { return };
+        *written += bytes;
+        // An error means that the connection is over.
+        let _ = end.state.send_stream(*stream).write(&vec![0; bytes as usize]);
     }
 
     /// Writes no more. A server ends the connection when the client has everything. A client that
@@ -320,6 +342,9 @@ impl Connection {
             let later = std::mem::take(&mut self.sides[0].blocked);
             let fresh = later.into_iter().filter(|message| !early.contains(message));
             self.sides[0].blocked = early.iter().copied().chain(fresh).collect();
+            for (stream, (_, bytes)) in (0..).zip(std::mem::take(&mut self.beside[0])) {
+                self.write_beside(0, stream, bytes);
+            }
         }
         self.write_blocked(0);
     }
@@ -436,7 +461,7 @@ mod tests {
         quic.servers.insert(1, Serving { quic: config, tls: tls::Server::default() });
         let (mut of_client, of_server, [has_keys, _], _) =
             quic.begin([0, 1], 0, (client, config)).expect("it is possible");
-        of_client.transport_config(transport(&config));
+        of_client.transport_config(transport(&config, 853));
         let address = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let now = Instant::now();
         let mut near = Endpoint::new(endpoint(&config), None, true, None);

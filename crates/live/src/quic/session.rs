@@ -229,13 +229,18 @@ fn fitted(parameters: &TransportParameters, bytes: usize, numbers: &[u64]) -> Ve
     let mut all = Vec::new();
     parameters.write(&mut all);
     let mut fitted = Vec::new();
+    let mut has_beside = false;
     for number in numbers {
+        if *number == DATA_BESIDE && !has_beside {
+            continue;
+        }
         let mut rest = &all[..];
         while let Some((found, parameter, after)) = first_parameter(rest) {
             // A reserved parameter needs two bytes.
             let left = bytes.checked_sub(fitted.len() + parameter.len());
             if found == *number && left.is_some_and(|left| left != 1) {
                 fitted.extend(parameter);
+                has_beside |= found == STREAMS_BESIDE;
             }
             rest = after;
         }
@@ -301,10 +306,13 @@ const OF_HANDSHAKE: u8 = 1;
 const ALL: u8 = 2;
 /// The transport parameters that matter here (RFC 9000, 18.2). A client's: its ID, idle timeout,
 /// limits for all data and for the replies on its streams.
-const OF_CLIENT: [u64; 4] = [0x0f, 0x01, 0x04, 0x05];
+const OF_CLIENT: [u64; 6] = [0x0f, 0x01, 0x04, 0x05, STREAMS_BESIDE, DATA_BESIDE];
 /// A server's: both IDs, idle timeout, limits for all data, for the requests on its client's streams
 /// and for these streams; if there is room, the token of a stateless reset.
-const OF_SERVER: [u64; 7] = [0x00, 0x0f, 0x01, 0x04, 0x06, 0x08, 0x02];
+const OF_SERVER: [u64; 9] = [0x00, 0x0f, 0x01, 0x04, 0x06, 0x08, STREAMS_BESIDE, DATA_BESIDE, 0x02];
+/// The limits of both for streams that go one way, if there are any, and for the data on them.
+const STREAMS_BESIDE: u64 = 0x09;
+const DATA_BESIDE: u64 = 0x07;
 /// The number of a reserved parameter (18.1).
 const RESERVED: u8 = 27;
 /// The first bits of an integer of two bytes.
@@ -343,10 +351,10 @@ mod tests {
         }
     }
 
-    fn parameters(config: &Config) -> TransportParameters {
+    fn parameters(config: &Config, port: u16) -> TransportParameters {
         let keeps = Arc::new(Keeps::default());
         let mut settings = ClientConfig::new(keeps.clone());
-        settings.transport_config(transport(config));
+        settings.transport_config(transport(config, port));
         let mut made = Endpoint::new(endpoint(config), None, true, None);
         let to = SocketAddr::from((Ipv4Addr::LOCALHOST, 853));
         assert!(made.connect(Instant::now(), settings, to, "127.0.0.1").is_err());
@@ -375,7 +383,7 @@ mod tests {
             has_keys: of_server.clone(),
             keys: keys.expect("the suite is right"),
         };
-        let parameters = parameters(quic);
+        let parameters = parameters(quic, 853);
         let mut client = Arc::new(client).start_session(1, "", &parameters).expect("a client");
         let mut server = Arc::new(server).start_session(1, &parameters);
         let (hello, _) = written(&mut *client);
@@ -442,8 +450,11 @@ mod tests {
 
     #[test]
     fn transport_parameters_have_any_length() {
-        let all = parameters(&Config::default());
-        for bytes in (34..200).filter(|&bytes| bytes != 35) {
+        let of_quic = (34..200).filter(|&bytes| bytes != 35).map(|bytes| (853, bytes, 4));
+        // With limits for streams that go one way.
+        let of_http3 = (45..200).map(|bytes| (443, bytes, 6));
+        for (port, bytes, count) in of_quic.chain(of_http3) {
+            let all = parameters(&Config::default(), port);
             let found = fitted(&all, bytes, &OF_CLIENT);
             assert_eq!(found.len(), bytes);
             let mut rest = &found[..];
@@ -452,7 +463,7 @@ mod tests {
                 numbers.push(number);
                 rest = after;
             }
-            assert!(rest.is_empty() && numbers.starts_with(&OF_CLIENT), "{numbers:?}");
+            assert!(rest.is_empty() && numbers.starts_with(&OF_CLIENT[..count]), "{numbers:?}");
             assert!(TransportParameters::read(Side::Client, &mut Cursor::new(&found)).is_ok());
         }
     }

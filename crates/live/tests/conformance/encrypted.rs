@@ -54,6 +54,19 @@ fn dns_over_quic_in_early_data() {
     compare(slowly(encrypted(client, early_server(), over_quic)), 26, &PACKETS);
 }
 
+#[test]
+fn dns_over_http3() {
+    let plan = encrypted(tls_client(2), tls_server(), over_http3);
+    compare(plan.clone(), 44, &PACKETS);
+    compare(on_one_connection(plan), 45, &PACKETS);
+}
+
+#[test]
+fn dns_over_http3_in_early_data() {
+    let client = tls::Client { early_data: true, ..tls_client(2) };
+    compare(slowly(encrypted(client, early_server(), over_http3)), 46, &PACKETS);
+}
+
 /// Lets the server take so long for a reply that the ticket for the next connection arrives before.
 fn slowly(mut plan: Plan) -> Plan {
     for application in &mut plan.applications {
@@ -92,6 +105,11 @@ pub(crate) fn over_quic(client: &mut dns::client::Tls, server: &mut dns::server:
     server.quic = client.quic;
 }
 
+fn over_http3(client: &mut dns::client::Tls, server: &mut dns::server::Tls) {
+    over_quic(client, server);
+    (client.http3, server.http3) = (Some(Default::default()), Some(Default::default()));
+}
+
 fn early_client() -> tls::Client {
     tls::Client { early_data: true, ..tls_client(0) }
 }
@@ -107,14 +125,20 @@ pub(crate) fn encrypted(
     server: tls::Server,
     change: impl Fn(&mut dns::client::Tls, &mut dns::server::Tls),
 ) -> Plan {
-    let mut asks =
-        dns::client::Tls { handshake: client, padding: Some(128), https: None, quic: None };
+    let mut asks = dns::client::Tls {
+        handshake: client,
+        padding: Some(128),
+        https: None,
+        quic: None,
+        http3: None,
+    };
     let mut serves = dns::server::Tls {
         handshake: server,
         padding: Some(468),
         extra_service: None,
         https: None,
         quic: None,
+        http3: None,
     };
     change(&mut asks, &mut serves);
     let mut dialogue = dialogue();

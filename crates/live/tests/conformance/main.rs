@@ -22,7 +22,7 @@ use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::OnQuery;
 use narrows_sim::plan::incast::{Incast, RoundTrip};
 use narrows_sim::plan::on_off::OnOff;
-use narrows_sim::plan::page::{Object, Page};
+use narrows_sim::plan::page::{Object, Page, Resolver};
 use narrows_sim::plan::ping::Ping;
 use narrows_sim::plan::responder::Responder;
 use narrows_sim::plan::secure::{SecureClient, SecureServer};
@@ -518,6 +518,32 @@ fn pages() {
     compare(plan, 18, &["pages.browser", "pages.load", "objects.browser", "objects.load"]);
 }
 
+/// Two names, which are asked for over UDP.
+#[test]
+fn pages_that_ask_for_names() {
+    let Dialogue { mut client, mut server } = dialogue();
+    (client.queries, client.think_mean, client.workers) = (Some(0), Span::ZERO, 4);
+    client.server = 3;
+    server.tcp = None;
+    let mut plan = pages_with(None, None);
+    if let Kind::Page(page) = &mut plan.applications[0].kind {
+        page.servers = vec![RoundTrip { there: 0, back: 1 }; 2];
+        page.objects[2].server = 1;
+        page.resolver = Some(Resolver { client: 2, cached: 0.0 });
+    }
+    for (name, kind) in [("dns", Kind::DnsClient(client)), ("dns", Kind::DnsServer(server))] {
+        plan.applications.push(Application { name: name.into(), kind });
+    }
+    let of_pages = ["pages.browser", "pages.load", "objects.browser", "objects.load"];
+    let of_names = ["browser", "load", "host", "query"].map(|name| format!("lookups.{name}"));
+    let of_names = of_names.iter().map(String::as_str);
+    let decided: Vec<_> = of_pages.into_iter().chain(of_names).chain(["queries.worker"]).collect();
+    let Some(tables) = play(plan.clone(), 47) else { return };
+    compare_tables(&tables, &simulate(plan), &decided);
+    let lookups = tables.iter().find(|table| table.name == "lookups").expect("it has them");
+    assert_eq!(lookups.columns[0].1.len(), 2 * 3 * 2);
+}
+
 fn pages_with(client: Option<SecureClient>, server: Option<SecureServer>) -> Plan {
     let object = |name: &str, bytes, after: Vec<usize>| Object {
         name: name.into(),
@@ -544,6 +570,7 @@ fn pages_with(client: Option<SecureClient>, server: Option<SecureServer>) -> Pla
             object("picture", 90_000, vec![0, 1]),
         ],
         secure: client,
+        resolver: None,
     };
     plan_with(vec![Kind::Page(page), responder(server)], Span::from_secs(8))
 }

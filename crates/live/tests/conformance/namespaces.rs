@@ -115,7 +115,7 @@ fn lossy(mut plan: Plan) -> Plan {
     plan.end = Time::ZERO + Span::from_secs(120);
     for link in &mut plan.links {
         link.delay = Span::from_ms(DELAY.as_millis() as u64);
-        link.loss = LOSS;
+        link.loss = LOSS.into();
     }
     for application in &mut plan.applications {
         if let Kind::DnsClient(client) = &mut application.kind {

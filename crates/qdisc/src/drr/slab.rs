@@ -140,6 +140,43 @@ impl<P> Slab<P> {
         Some(packet)
     }
 
+    /// Returns the packets of a list, oldest first.
+    pub(crate) fn iter(&self, list: List) -> impl Iterator<Item = &P> {
+        let mut before = NIL;
+        let mut at = list.front;
+        core::iter::from_fn(move || match self.nodes.get(at as usize)? {
+            Node::Used { link, packet } => {
+                (before, at) = (at, link ^ before);
+                Some(packet)
+            }
+            Node::Free { .. } => unreachable!("a list holds used nodes"),
+        })
+    }
+
+    /// Removes the packet with this position in its list, if there is one. The time for it grows
+    /// with the position.
+    pub(crate) fn remove(&mut self, list: &mut List, position: usize) -> Option<P> {
+        let (mut before, mut at) = (NIL, list.front);
+        for _ in 0..position {
+            let Node::Used { link, .. } = self.nodes.get(at as usize)? else {
+                unreachable!("a list holds used nodes")
+            };
+            (before, at) = (at, link ^ before);
+        }
+        let (packet, neighbours) = self.take(at)?;
+        // `take` assumes an end, where one neighbour is `NIL`.
+        let after = neighbours ^ NIL ^ before;
+        match before {
+            NIL => list.front = after,
+            _ => self.relink(before, at, after),
+        }
+        match after {
+            NIL => list.back = before,
+            _ => self.relink(after, at, before),
+        }
+        Some(packet)
+    }
+
     /// Frees a node at an end of its list. Returns its packet and its one neighbour.
     #[inline]
     fn take(&mut self, index: u32) -> Option<(P, u32)> {
@@ -213,13 +250,18 @@ mod tests {
         for number in 0..20_000 {
             let which = random.next_u32() as usize % 3;
             let (list, model) = (&mut lists[which], &mut models[which]);
-            match random.next_u32() % 5 {
+            assert!(slab.iter(*list).eq(model.iter()));
+            match random.next_u32() % 6 {
                 0 | 1 => {
                     slab.push_back(list, number);
                     model.push_back(number);
                 }
                 2 | 3 => assert_eq!(slab.pop_front(list), model.pop_front()),
-                _ => assert_eq!(slab.pop_back(list), model.pop_back()),
+                4 => assert_eq!(slab.pop_back(list), model.pop_back()),
+                _ => {
+                    let position = random.next_u32() as usize % 5;
+                    assert_eq!(slab.remove(list, position), model.remove(position));
+                }
             }
             assert_eq!(slab.front(*list), model.front());
             assert_eq!(list.is_empty(), model.is_empty());

@@ -80,12 +80,65 @@ fn it_obeys_the_laws() {
             ..Config::default()
         };
         laws::check(|| Fq::new(config.clone(), 3));
+        laws::check(|| Fq::new(Config { bands: true, ..config.clone() }, 3));
         for low_rate_threshold in [rate(1), rate(5_000_000)].into_iter().flatten() {
             let paced = Config { maxrate: rate(bps), low_rate_threshold, ..config.clone() };
             laws::check_shaping(|| Fq::new(paced.clone(), 3));
         }
     }
     laws::check(|| Fq::new(Config::default(), 3));
+    laws::check(|| Fq::new(with_bands(), 3));
+}
+
+fn with_bands() -> Config {
+    Config { bands: true, ..Config::default() }
+}
+
+/// Linux 6.7's weights: the usual band sends 196,608 bytes, or 130 packets of 1514, in its turn, and a
+/// flow that nobody has seen before is in another band.
+#[test]
+fn an_unknown_flow_waits_for_the_turn_of_the_known_ones() {
+    let config = Config { flow_limit: 10_000, ..with_bands() };
+    let mut queue = apart(&config);
+    put(&mut queue, Time::ZERO, 0, 400, 1514);
+    // Eight packets pass, and ten are an unknown flow's first turn.
+    assert_eq!(order(&mut queue, Time::ZERO, 18 + 5), [0; 23]);
+    put(&mut queue, Time::ZERO, 1, 1, 500);
+    let found = order(&mut queue, Time::ZERO, 126);
+    assert_eq!(found.iter().position(|&flow| flow == 1), Some(125));
+    // Now it is known, and goes first as a new flow.
+    order(&mut queue, Time::ZERO, 5);
+    put(&mut queue, Time::ZERO, 1, 1, 500);
+    assert_eq!(order(&mut queue, Time::ZERO, 2), [1, 0]);
+}
+
+/// Among unknown flows alone, no turn ends.
+#[test]
+fn unknown_flows_share_their_band() {
+    let mut queue = apart(&with_bands());
+    put(&mut queue, Time::ZERO, 5, 9, 1514);
+    for flow in 0..3 {
+        put(&mut queue, Time::ZERO, flow, 2, 1514);
+    }
+    assert_eq!(order(&mut queue, Time::ZERO, 15), [5, 5, 5, 5, 5, 5, 5, 5, 5, 0, 0, 1, 1, 2, 2]);
+}
+
+/// Up to eight packets pass by the flows while none of them has packets: in order of arrival, and
+/// before the flows.
+#[test]
+fn packets_pass_by_flows_without_packets() {
+    let mut queue = apart(&Config { limit: 2, ..with_bands() });
+    for flow in [0, 0, 0, 1, 0, 1, 0, 0, 2, 2] {
+        put(&mut queue, Time::ZERO, flow, 1, 100);
+    }
+    assert_eq!(order(&mut queue, Time::ZERO, 8), [0, 0, 0, 1, 0, 1, 0, 0]);
+    // Flow 2 waits, so nothing passes; only what waits in flows counts towards the limit.
+    put(&mut queue, Time::ZERO, 3, 1, 100);
+    assert_eq!(queue.counters().dropped(Overflow), 1);
+    assert_eq!(order(&mut queue, Time::ZERO, 3), [2, 2]);
+    let mut paced = apart(&Config { maxrate: rate(400_000), ..with_bands() });
+    put(&mut paced, Time::ZERO, 0, 2, 500);
+    assert_eq!(departures(&mut paced, Time::ZERO, Span::ZERO)[1].0, at_ms(10));
 }
 
 /// Deficit round robin in bytes: two flows differ by a quantum and a packet at most, after their
@@ -336,6 +389,7 @@ fn any_times_and_sizes_will_do() {
             ce_threshold: (seed % 5 == 0).then_some(Span::ZERO),
             horizon: Span::from_ps([1, u64::MAX][seed as usize % 2]),
             horizon_drop: seed % 3 == 0,
+            bands: seed % 7 < 3,
         };
         let mut queue = Fq::new(config, seed);
         let mut now = Time::ZERO;

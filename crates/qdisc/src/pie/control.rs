@@ -11,7 +11,7 @@ use super::Config;
 
 /// `struct pie_params`
 #[derive(Clone, Debug)]
-pub(super) struct Params {
+pub(crate) struct Params {
     target: Ticks,
     tupdate: Span,
     /// The probability (in units of [`MAX_PROB`]) added at each update for each tick of delay above
@@ -26,14 +26,14 @@ pub(super) struct Params {
 
 /// The controller's variables, and the time of their next update.
 #[derive(Clone, Debug)]
-pub(super) struct Control {
-    pub(super) vars: Vars,
+pub(crate) struct Control {
+    pub(crate) vars: Vars,
     update_at: Time,
 }
 
 /// `struct pie_vars`
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Vars {
+pub(crate) struct Vars {
     qdelay: Ticks,
     qdelay_old: Ticks,
     /// The rest of the burst allowance.
@@ -41,9 +41,9 @@ pub(super) struct Vars {
     /// The time of the last departure; with the estimator, the start of the measurement.
     dq_tstamp: Option<Ticks>,
     /// The drop probability, in units of [`MAX_PROB`].
-    pub(super) prob: u64,
+    pub(crate) prob: u64,
     /// The sum of probabilities since the last drop.
-    pub(super) accu_prob: u64,
+    pub(crate) accu_prob: u64,
     /// The bytes that have left during this measurement; `None`: there is none.
     dq_count: Option<u64>,
     /// The departure rate in 256ths of a byte per tick; zero: unknown.
@@ -58,12 +58,13 @@ const MOST_STEPS: u32 = 100_000;
 type Ticks = u64;
 
 impl Params {
-    pub(super) fn new(config: &Config) -> Self {
+    /// `more`: how much longer than in PIE the timer takes.
+    pub(crate) fn new(config: &Config, more: Span) -> Self {
         // Linux scales at each update; the shift right by 4 turns the factor into sixteenths.
         let scaled = |factor: u32| (u64::from(factor) * (MAX_PROB / TICKS_PER_SEC)) >> 4;
         Self {
             target: ticks(config.target.as_ps()),
-            tupdate: config.on_timer(config.tupdate),
+            tupdate: config.on_timer(config.tupdate) + more,
             alpha: scaled(config.alpha),
             beta: scaled(config.beta),
             bytemode: config.bytemode,
@@ -74,7 +75,7 @@ impl Params {
 }
 
 impl Control {
-    pub(super) fn new(first_update: Span) -> Self {
+    pub(crate) fn new(params: &Params) -> Self {
         let vars = Vars {
             qdelay: 0,
             qdelay_old: 0,
@@ -85,13 +86,13 @@ impl Control {
             dq_count: None,
             avg_dq_rate: 0,
         };
-        Self { vars, update_at: Time::ZERO + first_update }
+        Self { vars, update_at: Time::ZERO + params.tupdate }
     }
 
     /// Runs the timer for each time that it was due by `now`. `backlog` must have been the same
     /// since the last call.
     #[inline]
-    pub(super) fn catch_up(&mut self, now: Time, params: &Params, backlog: u64) {
+    pub(crate) fn catch_up(&mut self, now: Time, params: &Params, backlog: u64) {
         if self.update_at <= now {
             let due = 1 + now.since(self.update_at).as_ps() / params.tupdate.as_ps();
             self.vars.update_times(due, params, backlog);
@@ -110,7 +111,7 @@ impl Vars {
     /// an edge between two ranges forever. After `MOST_STEPS` of that, the remaining updates would
     /// only change its position in the swing, so they are skipped.
     #[cold]
-    pub(super) fn update_times(&mut self, mut due: u64, params: &Params, backlog: u64) {
+    pub(crate) fn update_times(&mut self, mut due: u64, params: &Params, backlog: u64) {
         for _ in 0..MOST_STEPS {
             if due == 0 {
                 return;
@@ -143,7 +144,7 @@ impl Vars {
     }
 
     /// `pie_calculate_probability`; RFC 8033, section 4.2.
-    pub(super) fn calculate_probability(&mut self, params: &Params, backlog: u64) {
+    pub(crate) fn calculate_probability(&mut self, params: &Params, backlog: u64) {
         if params.dq_rate_estimator {
             self.qdelay_old = self.qdelay;
             self.qdelay = (backlog << SCALE).checked_div(self.avg_dq_rate).unwrap_or(0);
@@ -194,7 +195,7 @@ impl Vars {
 
     /// `pie_drop_early`; RFC 8033, sections 4.1, 5.1 and 5.4. `backlog` excludes the packet.
     #[inline]
-    pub(super) fn drop_early(
+    pub(crate) fn drop_early(
         &mut self,
         params: &Params,
         backlog: u64,
@@ -235,7 +236,7 @@ impl Vars {
 
     /// `pie_process_dequeue`. `backlog` is what the packet leaves behind.
     #[inline]
-    pub(super) fn process_dequeue(
+    pub(crate) fn process_dequeue(
         &mut self,
         params: &Params,
         now: Time,
@@ -310,7 +311,7 @@ const fn ticks(ps: u64) -> Ticks {
 }
 
 /// The probability 1.
-pub(super) const MAX_PROB: u64 = u64::MAX >> 8;
+pub(crate) const MAX_PROB: u64 = u64::MAX >> 8;
 const TICKS_PER_SEC: u64 = 15_625_000;
 /// 150 ms (RFC 8033, `MAX_BURST`).
 const BURST_TIME: Ticks = ticks(Span::from_ms(150).as_ps());

@@ -138,8 +138,7 @@ fn a_burst_of_150_ms_passes() {
     assert!(!dropped.is_empty());
 }
 
-/// What Linux's timer was seen to do: 15 ms become 16 ms at HZ 1000, 20 ms at 250 and 30 ms at 100,
-/// and the timer first fires after half a second and a jiffy.
+/// What Linux's timer was seen to do: 15 ms become 16 ms at HZ 1000, 20 ms at 250 and 30 ms at 100.
 #[test]
 fn a_kernels_timer_takes_a_jiffy_more() {
     for (jiffy, period) in [(1, 16), (4, 20), (10, 30)] {
@@ -159,7 +158,6 @@ fn a_kernels_timer_takes_a_jiffy_more() {
                 updates.push(ms);
             }
         }
-        assert_eq!(updates[0], 500 + jiffy);
         for pair in updates.windows(2).take(10) {
             assert_eq!(pair[1] - pair[0], period, "{updates:?}");
         }

@@ -57,7 +57,8 @@ impl Flows {
         let (of_server, of_tls) = settings.unwrap_or((new.config, None));
         let set_up = SetUp {
             configs: [(new.config, new.there), (of_server, new.back)].map(|(config, path)| {
-                self.config_within(config, network.longest_segment(now, path))
+                let longest = network.longest_segment(now, path);
+                self.config_within(config, longest, network.starts_with_fq(path))
             }),
             generation,
             foreground: new.foreground,
@@ -87,8 +88,7 @@ impl Flows {
             }
         }
         self.put(flow, Flow::Tcp(connection), new.owners());
-        network.paths.assign(flow, new.there, new.back);
-        network.set_ports(flow, new.ports(flow));
+        network.note_flow(flow, new.applications, (new.there, new.back), new.ports(flow));
         let socket = Socket { end: 2 * flow, generation };
         if new.foreground
             && new.tls.is_none()
@@ -103,8 +103,7 @@ impl Flows {
     pub(crate) fn add_datagrams(&mut self, new: &NewConnection, network: &mut Network) -> Socket {
         let (flow, generation) = self.next_number();
         self.put(flow, Flow::Udp(Label::new(generation, new.foreground)), new.owners());
-        network.paths.assign(flow, new.there, new.back);
-        network.set_ports(flow, new.ports(flow));
+        network.note_flow(flow, new.applications, (new.there, new.back), new.ports(flow));
         Socket { end: 2 * flow, generation }
     }
 
@@ -115,8 +114,7 @@ impl Flows {
         let (there, back) = (pair.there as u32, pair.back as u32);
         let owners = Owners { applications: [0; 2], numbers: [0; 2], there };
         self.put(flow, Flow::Udp(Label::new(generation, false)), owners);
-        network.paths.assign(flow, there, back);
-        network.set_ports(flow, [0; 2]);
+        network.note_flow(flow, owners.applications, (there, back), [0; 2]);
         flow
     }
 

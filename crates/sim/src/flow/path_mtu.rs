@@ -1,4 +1,10 @@
-//! Links that are too narrow for a segment: the settings of connections along such paths.
+//! Links that are too narrow for a segment, or have the queue `fq`: the settings of connections along
+//! such paths.
+//!
+//! In Linux, TCP gives each packet the time at which it may leave, and an `fq` at the host's own link
+//! keeps it until then (`SK_PACING_FQ`). Packets here have no such time. So the sender waits, and the
+//! packets that Linux would hold in `fq` (about two of each connection: TCP small queues) are not in
+//! the queue. They leave at the same time.
 
 use std::sync::Arc;
 
@@ -24,13 +30,15 @@ impl Flows {
     }
 
     /// Returns the settings of an end whose segments may be at most `most` bytes long, without
-    /// options.
-    pub(super) fn config_within(&mut self, config: u16, most: u16) -> Arc<Config> {
+    /// options. `has_fq`: whether its host's link has the queue `fq`, so that it paces if it can.
+    pub(super) fn config_within(&mut self, config: u16, most: u16, has_fq: bool) -> Arc<Config> {
         let full = &self.configs[usize::from(config)];
-        if full.mss <= most {
+        let paces = has_fq && !full.paces() && full.can_pace();
+        if full.mss <= most && !paces {
             return Arc::clone(full);
         }
-        let limited = Config { mss: most, ..Config::clone(full) };
+        let pacing = full.pacing || paces;
+        let limited = Config { mss: full.mss.min(most), pacing, ..Config::clone(full) };
         if let Some(known) = self.configs.iter().find(|config| ***config == limited) {
             return Arc::clone(known);
         }

@@ -39,10 +39,10 @@ impl Flows {
             Config { payload, search_to: search_to.filter(|&most| most > payload), ..config }
         };
         let configs = [within(config, new.there), within(of_server, new.back)];
-        let connection = Connection::new(now, Label::new(generation, new.foreground), configs, tls);
+        let label = Label::new(generation, new.foreground);
+        let connection = Connection::new(now, label, configs, new.isns, tls);
         self.put(flow, Flow::Quic(Box::new(connection)), new.owners());
-        network.paths.assign(flow, new.there, new.back);
-        network.set_ports(flow, new.ports(flow));
+        network.note_flow(flow, new.applications, (new.there, new.back), new.ports(flow));
         let socket = Socket { end: 2 * flow, generation };
         self.note_unsent(socket.end);
         Some(socket)
@@ -73,6 +73,13 @@ impl Flows {
         connection.write(socket.side(), message);
         self.note_unsent(socket.end);
         true
+    }
+
+    /// Writes on one of an end's own streams.
+    pub(crate) fn write_beside(&mut self, socket: Socket, stream: u8, bytes: u32) {
+        let Some(connection) = self.quic_of(socket) else { return };
+        connection.write_beside(socket.side(), stream, bytes);
+        self.note_unsent(socket.end);
     }
 
     /// Closes a connection after everything written. Returns false if the socket is not of QUIC.

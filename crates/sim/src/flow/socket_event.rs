@@ -22,6 +22,8 @@ pub(crate) enum SocketEvent {
     /// An application has a connection to accept.
     Arrived(u32),
     Datagram(Datagram),
+    /// An application tells another one something: `to`, `from`, what.
+    Notified(u32, u32, [u32; 2]),
 }
 
 /// Who gets an event, and how.
@@ -34,7 +36,7 @@ impl SocketEvent {
             | Self::Delivered(socket)
             | Self::Flight(socket, _)
             | Self::Closed(socket, _) => flows.owner(socket.end),
-            Self::Arrived(application) => application,
+            Self::Arrived(application) | Self::Notified(application, ..) => application,
             Self::Datagram(datagram) => {
                 let first = datagram.association.first_end();
                 flows.owner(first + u32::from(!datagram.goes_back))

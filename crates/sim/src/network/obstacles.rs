@@ -24,7 +24,7 @@ use narrows_units::{Span, Time};
 use super::Network;
 use crate::agenda::Event;
 use crate::packet::{IP_HEADER, Packet, PacketKind, UDP_HEADER};
-use crate::plan::{Block, Link as LinkPlan, Middlebox, Topology};
+use crate::plan::{Block, Link as LinkPlan, Middlebox, Queue, Topology};
 
 /// The obstacles of all links, and what hosts know of them.
 #[derive(Debug)]
@@ -51,6 +51,8 @@ struct Place {
     to: u32,
     delay: Span,
     mtu: u16,
+    /// Whether its queue is `fq`.
+    has_fq: bool,
 }
 
 /// How long a host remembers a path's MTU (`ip_rt_mtu_expires`).
@@ -92,6 +94,7 @@ impl Obstacles {
             to: link.to as u32,
             delay: link.delay,
             mtu: link.mtu,
+            has_fq: matches!(link.queue, Queue::Fq(_)),
         };
         Self {
             of_link: plan.links.iter().zip(found).map(obstacle).collect(),
@@ -137,6 +140,12 @@ impl Network {
             _ => own,
         };
         mtu - TCP_IP_HEADERS
+    }
+
+    /// Returns whether the first link of a path of the plan has the queue `fq`.
+    pub(crate) fn starts_with_fq(&self, path: u32) -> bool {
+        let first = self.paths.links(path as usize).next();
+        first.is_some_and(|link| self.obstacles.links[link as usize].has_fq)
     }
 
     /// Returns the longest packet that the first link of a path of the plan takes.
@@ -254,7 +263,7 @@ mod tests {
             rate: Rate::from_bps(8_000_000_000).expect("not zero"),
             delay: Span::from_ms(10),
             jitter: None,
-            loss: 0.0,
+            loss: 0.0.into(),
             dns_exempt: false,
             opportunities_ms: None,
             framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
@@ -280,6 +289,7 @@ mod tests {
             applications: Vec::new(),
             queue_monitors: Vec::new(),
             link_monitors: Vec::new(),
+            codepoints: Vec::new(),
             delay_monitors: Vec::new(),
             goodput_interval: None,
             flow_samples: Vec::new(),
@@ -291,14 +301,12 @@ mod tests {
         };
         plan.check().expect("the plan is sound");
         let uses = [0, 1].map(|path| Use { path, bytes: 40, dns: false });
-        let mut network = Network::new(&plan.topology(), &uses);
-        network.paths.assign(0, 0, 1);
-        network
+        Network::new(&plan.topology(), &uses)
     }
 
     /// Returns when packets reach hosts after a SYN to a port, on which way and with which flags.
     fn arrivals(network: &mut Network, port: u16) -> Vec<(Span, u32, Flags)> {
-        network.set_ports(0, [50_000, port]);
+        network.note_flow(0, [0; 2], (0, 1), [50_000, port]);
         let options = SynOptions { mss: 1460, ..SynOptions::default() };
         let syn =
             Segment { seq: Seq(7), flags: Flags::SYN, syn: Some(options), ..Segment::default() };

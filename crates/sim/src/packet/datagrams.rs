@@ -40,10 +40,9 @@ impl Packet {
     }
 
     /// Creates a datagram of QUIC. The message's tag is its number.
-    pub(crate) fn quic(stamp: Stamp, message: &Message, ect: bool) -> Self {
-        let ecn = if ect { Ecn::Ect0 as u8 } else { 0 };
+    pub(crate) fn quic(stamp: Stamp, message: &Message, ecn: Ecn) -> Self {
         let packet = Self::datagram(stamp, stamp.way / 2, message);
-        Self { flags: QUIC, meta: packet.meta | ecn, ..packet }
+        Self { flags: QUIC, meta: packet.meta | ecn as u8, ..packet }
     }
 
     /// Returns whether it is a datagram of QUIC.

@@ -180,7 +180,7 @@ impl Packet {
 
     /// Frees what a packet that goes no further holds in the pool.
     pub(crate) fn discard(self, pool: &mut OptionPool) {
-        if self.meta & HAS_OPTIONS != 0 {
+        if self.is_tcp() && self.meta & HAS_OPTIONS != 0 {
             pool.release(self.extra);
         }
     }

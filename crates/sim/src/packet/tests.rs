@@ -137,7 +137,7 @@ fn flows_have_hashes_and_ports_of_their_own() {
     // Flow 3 is a connection of QUIC, and then another one.
     let quic = |way, generation, tag| {
         let message = Message { bytes: 1200, tag, ..Message::default() };
-        Packet::quic(Stamp::new(way, generation, true), &message, false)
+        Packet::quic(Stamp::new(way, generation, true), &message, Ecn::NotEct)
     };
     packets.extend((6..8).flat_map(|way| (0..3).map(move |number| quic(way, number, 7))));
     assert_eq!(quic(6, 1, 8).flow_hash(), quic(6, 1, 9).flow_hash());

@@ -4,7 +4,6 @@ use narrows_apps::Settings;
 use narrows_units::{Span, Time};
 
 use super::{Link, Path, Plan, PlanError};
-use crate::link::MOST_IN_A_MS;
 use crate::network::check_neighbours;
 
 impl Plan {
@@ -60,6 +59,7 @@ impl Plan {
         self.check_monitors(&mut found);
         self.check_changes(&mut found);
         self.check_captures(&mut found);
+        self.check_codepoints(&mut found);
         found.0
     }
 
@@ -125,6 +125,21 @@ impl Plan {
         }
     }
 
+    fn check_codepoints(&self, found: &mut Found) {
+        let mut known = vec![false; self.applications.len()];
+        for (index, codepoint) in self.codepoints.iter().enumerate() {
+            let name = |why: &str| format!("codepoints[{index}]: {why}");
+            match known.get_mut(codepoint.application) {
+                None => found.add(name("no such application")),
+                Some(known) => {
+                    found.unless(!*known, || name("the application has another one"));
+                    *known = true;
+                }
+            }
+            found.take(codepoint.check().map_err(|why| name(&why.to_string())));
+        }
+    }
+
     fn check_captures(&self, found: &mut Found) {
         let nodes = self.nodes.len();
         for (index, capture) in self.captures.iter().enumerate() {
@@ -177,29 +192,21 @@ impl Link {
         let name = |why: &str| format!("{}: {why}", self.name);
         found.unless(self.connects(nodes), || name("no such node"));
         if let Some(ms) = &self.opportunities_ms {
-            let checked = check_opportunities(ms, self.ring.is_some());
+            let checked = narrows_link::transmitter::check_opportunities(ms, self.ring.is_some());
             found.take(checked.map_err(|why| name(&format!("opportunities_ms: {why}"))));
+        }
+        if let Some(queue) = self.queue.unbound() {
+            found.add(name(&if queue == "tc" {
+                "only kernels have queues of kind tc; run it with --backend kernel".into()
+            } else {
+                format!("no plugin offers the queue \"{queue}\"; load it with --plugin")
+            }));
+            return;
         }
         let settled = || self.queue.clone().settled(self.rate).check();
         let checked = self.check().and_then(|()| settled().map_err(|why| why.inside("queue")));
         found.take(checked.map_err(|why| name(&why.to_string())));
     }
-}
-
-fn check_opportunities(ms: &[u32], has_ring: bool) -> Result<(), &'static str> {
-    if ms.last().is_none_or(|&last| last == 0) {
-        return Err("must last for some time");
-    }
-    if !ms.is_sorted() {
-        return Err("must not fall");
-    }
-    // The end of one pass and the start of the next may fall on the same moment.
-    let fits = ms.len() / 2 < MOST_IN_A_MS
-        || ms.chunk_by(|one, other| one == other).all(|same| same.len() <= MOST_IN_A_MS / 2);
-    if !fits {
-        return Err("has too many in one millisecond");
-    }
-    if has_ring { Err("a link that follows a trace has no ring") } else { Ok(()) }
 }
 
 /// What is wrong with a plan.

@@ -2,11 +2,10 @@
 
 use narrows_apps::Path;
 use narrows_transport::tcp;
-use narrows_units::settings::{
-    MOST_BYTES, MOST_PACKETS, Settings, any, positive, share, size, span, whole,
-};
-use narrows_units::{Bytes, ConfigError, Rate, Span, Time, keys, settings, words};
+use narrows_units::settings::{Settings, any, codepoint, positive, share, size};
+use narrows_units::{ConfigError, Rate, Span, Time, keys, settings, words};
 
+pub use narrows_link::{Distribution, Framing, GilbertElliott, Jitter, LinkState, Loss, Ring};
 pub use narrows_qdisc::AnyConfig as Queue;
 use narrows_qdisc::fifo::PfifoConfig;
 
@@ -25,6 +24,7 @@ pub(crate) struct Topology<'a> {
     pub(crate) delay_monitors: &'a [DelayMonitor],
     pub(crate) captures: &'a [Capture],
     pub(crate) changes: &'a [LinkChange],
+    pub(crate) codepoints: &'a [Codepoint],
     pub(crate) neighbours: &'a [NeighbourPair],
     pub(crate) collapse: bool,
 }
@@ -83,8 +83,9 @@ keys! {
         ring: Option<Ring> = None, any();
         /// Delay variation after transmission; none by default.
         jitter: Option<Jitter> = None, any();
-        /// Probability that a packet is lost on the wire; 0 by default.
-        loss: f64 = 0.0, share();
+        /// Losses on the wire: the probability that a packet is lost, or a table for losses in
+        /// bursts; 0 by default.
+        loss: Loss = Loss::Each(0.0), share();
         /// The longest IP packet that the link takes, 576 B to 65535 B; 1500 B by default. Hosts
         /// send longer datagrams in fragments. TCP uses the MTU of its host's own link, and what
         /// routers report.
@@ -98,6 +99,35 @@ keys! {
         /// Whether every departure from the queue gets an event, even if the discipline needs none.
         /// The results are the same; this is for tests and measurements.
         scheduled: bool = false, any();
+    }
+}
+
+impl From<&Link> for narrows_link::Config {
+    fn from(link: &Link) -> Self {
+        Self {
+            rate: link.rate,
+            opportunities_ms: link.opportunities_ms.clone(),
+            delay: link.delay,
+            framing: link.framing,
+            queue: link.queue.clone(),
+            ring: link.ring,
+            jitter: link.jitter,
+            loss: link.loss,
+            longest: link.mtu,
+            exempt_foreground: link.dns_exempt,
+            scheduled: link.scheduled,
+        }
+    }
+}
+
+keys! {
+    #[derive(Copy)]
+    /// The Differentiated Services code point of what an application sends (RFC 2474, section 3).
+    pub struct Codepoint {
+        /// An index into `applications`.
+        application: usize = 0, any();
+        /// The code point; 0, the default forwarding, by default.
+        dscp: u8 = 0, codepoint();
     }
 }
 
@@ -157,13 +187,17 @@ words! {
 }
 
 keys! {
-    #[derive(Copy)]
-    /// A change of a link's rate, delay or state during the run.
+    /// A change of a link during the run.
     ///
-    /// The new rate holds for packets whose transmission starts at that moment or later. A packet
-    /// in transmission finishes at the old rate; packets waiting in the queue or in the ring leave
-    /// at the new one. Queue disciplines are not told, as in Linux: one with a `bandwidth` of its
-    /// own (RED uses it for the decay of its average in idle times) keeps it.
+    /// The new rate, delay, jitter and loss hold for packets whose transmission starts at that
+    /// moment or later. A packet in transmission finishes at the old rate; packets waiting in the
+    /// queue or in the ring leave at the new one. Queue disciplines are not told, as in Linux: one
+    /// with a `bandwidth` of its own (RED uses it for the decay of its average in idle times) keeps
+    /// it.
+    ///
+    /// A new queue is empty, and the old one's packets are dropped, as `tc qdisc replace` with
+    /// another kind does. Only a FIFO, CoDel or PIE that stays of its kind keeps them, as with
+    /// `tc qdisc change` ([`narrows_qdisc::AnyQdisc::change`]).
     ///
     /// While a link is down, no packet leaves its queue, and no transmission starts. The packet
     /// that is in transmission when the link goes down is lost at that moment; it counts as sent,
@@ -181,111 +215,22 @@ keys! {
         /// The new propagation delay. `None`: the delay stays. If it falls, packets may overtake
         /// earlier ones.
         delay: Option<Span> = None, any();
+        /// The new delay variation, with a deviation of zero for none. `None`: as before.
+        jitter: Option<Jitter> = None, any();
+        /// The new losses on the wire; a line whose losses come in bursts starts good. `None`: as
+        /// before.
+        loss: Option<Loss> = None, share();
+        /// The new queue discipline. `None`: as before.
+        queue: Option<Queue> = None, any();
         /// Whether the link sends from then on. `None`: as before; at the start of the run it does.
         state: Option<LinkState> = None, any();
     }
 }
 
-words! {
-    /// Whether a link sends.
-    pub enum LinkState {
-        /// It sends.
-        Up = "up",
-        /// It does not.
-        Down = "down",
-    }
-}
-
-keys! {
-    #[derive(Copy, Eq)]
-    /// What the link layer adds to IP packets; `"ethernet"` sets 38 B, 84 B, 14 B in this order.
-    pub struct Framing {
-        /// Added to an IP packet's length on the wire (Ethernet: 14 of header, 4 of checksum, 20 of
-        /// preamble and gap).
-        overhead: u32 = 0, size(0, 1000);
-        /// Shortest frame on the wire, `overhead` included (Ethernet: 84).
-        min: u32 = 0, size(0, 65_535);
-        /// Added to an IP packet's length where queues count bytes (Linux counts Ethernet's 14).
-        // Linux does not count what tc-tbf(8)'s `overhead` adds.
-        queue_overhead: u32 = 0, size(0, 1000);
-    }
-}
-
-settings! {
-    #[derive(Copy, Eq)]
-    /// A network card's ring buffer. Packets in it have left the queue, so no AQM sees them.
-    pub struct Ring {
-        /// Packets that it holds, including the one in transmission.
-        packets: Option<u32> = None, whole(1, MOST_PACKETS);
-        /// Packets left at which a full ring takes more, so that it refills in bursts. By default,
-        /// the end of each transmission makes room. (e1000 with 80 descriptors: `packets = 60, wake
-        /// = 47`.)
-        // e1000's `e1000_maybe_stop_tx` and `TX_WAKE_THRESHOLD`.
-        wake: Option<u32> = None, whole(1, MOST_PACKETS);
-        /// Bytes that it holds, including `framing`; every transmitted byte makes room.
-        bytes: Option<Bytes> = None, size(1, MOST_BYTES);
-    }
-}
-
-impl Ring {
-    /// Creates a ring that holds this many packets.
-    pub const fn packets(packets: u32) -> Self {
-        Self { packets: Some(packets), wake: None, bytes: None }
-    }
-
-    /// Creates a ring of a driver that stops the queue at `stop` packets, and wakes it at `wake`.
-    pub const fn thresholds(stop: u32, wake: u32) -> Self {
-        Self { wake: Some(wake), ..Self::packets(stop) }
-    }
-
-    /// Creates a ring that holds this many bytes.
-    pub const fn bytes(bytes: u64) -> Self {
-        Self { packets: None, wake: None, bytes: Some(Bytes::new(bytes)) }
-    }
-}
-
-impl Settings for Ring {
-    fn check_together(&self) -> Result<(), ConfigError> {
-        match (self.packets, self.wake, self.bytes) {
-            (None, _, None) | (Some(_), _, Some(_)) => {
-                let why = ConfigError::new("", "needs either packets or bytes");
-                Err(why.or("such as { packets = 80 }"))
-            }
-            (None, Some(_), _) => Err(ConfigError::new("wake", "is for a ring of packets")
-                .or("leave it out, or give packets")),
-            (Some(packets), Some(wake), _) if wake >= packets => {
-                Err(ConfigError::new("wake", "must be below packets")
-                    .or("such as { packets = 60, wake = 47 }"))
-            }
-            _ => Ok(()),
-        }
-    }
-}
-
-keys! {
-    #[derive(Copy)]
-    /// Delay variation as netem computes it: tc-netem(8).
-    // net/sched/sch_netem.c, Linux 6.1, `tabledist`.
-    pub struct Jitter {
-        /// Half the width of the uniform distribution, or the standard deviation of the normal one;
-        /// at most 2147 ms, as in netem.
-        deviation: Span = Span::ZERO, span(Span::ZERO, Span::from_ms(2147)).required();
-        /// Correlation of successive values, 0 to 1 (netem's 25 % is 0.25).
-        correlation: f64 = 0.0, share();
-        /// The distribution's shape.
-        distribution: Distribution = Distribution::Uniform, any();
-        /// Whether a packet may overtake another, as in netem.
-        reorder: bool = true, any();
-    }
-}
-
-words! {
-    /// The shape of delay variation.
-    pub enum Distribution {
-        /// Uniform.
-        Uniform = "uniform",
-        /// Normal, from a table of quantiles like netem's.
-        Normal = "normal",
+impl From<LinkChange> for narrows_link::Change {
+    fn from(change: LinkChange) -> Self {
+        let LinkChange { at, link: _, rate, delay, jitter, loss, queue, state } = change;
+        Self { at, rate: Some(rate), delay, jitter, loss, queue, state }
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) struct Connection {
 }
 
 // A flow with its sender, rows and events should stay below 1000 bytes.
-const _: () = assert!(size_of::<Connection>() <= 392);
+const _: () = assert!(size_of::<Connection>() <= 312);
 
 /// An end of a connection.
 #[derive(Debug)]

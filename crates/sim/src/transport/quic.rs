@@ -66,8 +66,14 @@ pub(crate) enum ConnectionEvent {
 }
 
 impl Connection {
-    /// Creates a connection. `configs` are the client's and the server's.
-    pub(crate) fn new(now: Time, label: Label, configs: [Config; 2], tls: Tls) -> Self {
+    /// Creates a connection. `configs` are the client's and the server's, and so are `seeds`.
+    pub(crate) fn new(
+        now: Time,
+        label: Label,
+        configs: [Config; 2],
+        seeds: [u32; 2],
+        tls: Tls,
+    ) -> Self {
         let [client, server] = configs;
         let parameters = configs.map(|config| u64::from(config.parameters));
         let messages = tls.messages(parameters);
@@ -75,8 +81,8 @@ impl Connection {
             label,
             tls,
             ends: [
-                Endpoint::new(now, true, [client, server], messages),
-                Endpoint::new(now, false, [server, client], messages),
+                Endpoint::new(now, true, [client, server], messages).with_seed(now, seeds[0]),
+                Endpoint::new(now, false, [server, client], messages).with_seed(now, seeds[1]),
             ],
             sides: [Side { attached: true, ..Side::default() }, Side::default()],
             armed: [MaybeTime::NONE; 2],
@@ -126,6 +132,13 @@ impl Connection {
         self.unread[1 - side].insert(stream, message);
     }
 
+    /// Writes on one of an end's unidirectional streams, which the other end's application does not
+    /// hear of.
+    pub(crate) fn write_beside(&mut self, side: usize, stream: u8, bytes: u32) {
+        // RFC 9000, 2.1: the second bit says that it goes one way.
+        self.ends[side].write_more(4 * u64::from(stream) + 2 + side as u64, bytes.into());
+    }
+
     /// Notes that an end's application writes nothing more.
     pub(crate) fn close(&mut self, side: usize) {
         self.ends[side].close();
@@ -173,7 +186,7 @@ impl Connection {
             self.numbers = self.numbers.wrapping_add(1);
             let message =
                 Message { bytes: datagram.bytes(), tag: self.numbers, ..Message::default() };
-            let packet = Packet::quic(stamp, &message, self.ends[side].sends_ect());
+            let packet = Packet::quic(stamp, &message, self.ends[side].ect());
             self.on_way[side].push_back((self.numbers, datagram));
             self.sides[side].packets += 1;
             self.sides[side].ip_bytes += u64::from(packet.bytes);

@@ -28,7 +28,7 @@ pub(crate) fn link(
         rate: Rate::from_bps(mbit * 1_000_000).expect("not zero"),
         delay,
         jitter: None,
-        loss: 0.0,
+        loss: 0.0.into(),
         dns_exempt: false,
         opportunities_ms: None,
         framing: ETHERNET,
@@ -66,6 +66,7 @@ pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
         applications: Vec::new(),
         queue_monitors: vec![Monitor { link: 0, interval: Span::from_ms(100) }],
         link_monitors: vec![Monitor { link: 0, interval: Span::from_ms(500) }],
+        codepoints: Vec::new(),
         delay_monitors: Vec::new(),
         goodput_interval: Some(Span::from_ms(100)),
         flow_samples: Vec::new(),
@@ -228,7 +229,7 @@ pub(crate) fn busy_plan() -> Plan {
         });
         link.dns_exempt = true;
     }
-    plan.links[14].loss = 0.02;
+    plan.links[14].loss = 0.02.into();
     let mut with_ecn = plan.tcp[0].clone();
     with_ecn.ecn = true;
     plan.tcp.push(with_ecn);
@@ -463,6 +464,7 @@ pub(crate) fn client_and_server(
         ],
         queue_monitors: Vec::new(),
         link_monitors: Vec::new(),
+        codepoints: Vec::new(),
         delay_monitors: Vec::new(),
         goodput_interval: None,
         flow_samples: Vec::new(),

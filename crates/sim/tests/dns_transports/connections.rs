@@ -149,8 +149,7 @@ fn half_a_query_takes_no_reply_from_another_one() {
         at: Time::ZERO + Span::from_secs_f64(starts[1]) + Span::from_ms(ONE_WAY_MS as u64),
         link: 0,
         rate: Rate::from_bps(100).expect("not zero"),
-        delay: None,
-        state: None,
+        ..LinkChange::default()
     }];
     assert_eq!(texts(&run(plan), "attempts", "fate"), ["answered", "closed"]);
 }
@@ -225,7 +224,7 @@ fn a_lossy_path_loses_no_answer_over_tcp() {
     let client = Client { workers: 20, queries: Some(50), ..client() };
     let mut plan = plan(client, server());
     for link in &mut plan.links {
-        link.loss = 0.05;
+        link.loss = 0.05.into();
     }
     let simulation = run(plan);
     assert_eq!(simulation.stopped(), Stopped::Done);

@@ -55,7 +55,7 @@ fn a_lost_reply_counts_as_sent_and_a_late_one_once() {
     let over_udp = Udp { tcp_if_truncated: false, ..over_udp() };
     let client = Client { queries: Some(1), udp: Some(over_udp.clone()), tcp: None, ..client() };
     let mut lossy = plan(client.clone(), server());
-    lossy.links[1].loss = 1.0;
+    lossy.links[1].loss = 1.0.into();
     let simulation = run(lossy);
     assert_eq!(texts(&simulation, "attempts", "fate"), ["reply-lost"; 2]);
     let attempts = table(&simulation, "attempts");

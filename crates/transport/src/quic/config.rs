@@ -2,8 +2,11 @@
 
 use alloc::format;
 
-use narrows_units::settings::{Settings, any, positive, size, span, whole};
-use narrows_units::{ConfigError, Span, settings, words};
+use narrows_units::settings::{Settings, Words, any, positive, size, span, whole};
+use narrows_units::{ConfigError, Ecn, Span, settings, words};
+
+use crate::congestion::SlowStart;
+use crate::tcp;
 
 /// The payload that every path takes (RFC 9000, 14).
 pub const LEAST_PAYLOAD: u16 = 1200;
@@ -19,8 +22,17 @@ settings! {
         /// After the handshake, both ends search for the longest payload that the path takes, up to
         /// this size (RFC 9000, 14.3). Without it, they do not search.
         search_to: Option<u16> = None, size(1201, 65_507);
-        /// Congestion control: RFC 9002, section 7, or RFC 9438.
+        /// Congestion control: NewReno (RFC 9002, section 7), CUBIC (RFC 9438), BBR v1 or v3, which pace,
+        /// DCTCP (RFC 8257), whose packets are ECN-capable, or Prague, which does both and sends
+        /// ECT(1).
         congestion: Congestion = Congestion::NewReno, any();
+        /// How slow start grows, and what ends it before a loss or a mark does: `standard` (RFC 9002,
+        /// 7.3.1), or `hystart++` (RFC 9406), for NewReno and CUBIC.
+        slow_start: SlowStart = SlowStart::Standard, any();
+        /// Paces: packets leave at 1.25 times the window in a round trip (RFC 9002, 7.7), one at a
+        /// time, and not as fast as the window allows. The first ten leave at once. BBR and Prague
+        /// always pace, at rates of their own.
+        pacing: bool = false, any();
         /// Datagrams in the initial congestion window. By default ten, but no more than 14720 B or
         /// two datagrams, whichever is larger (RFC 9002, 7.2).
         initial_window: Option<u16> = None, whole(1, 1000);
@@ -55,11 +67,34 @@ settings! {
 
 impl Settings for Config {
     fn check_together(&self) -> Result<(), ConfigError> {
+        if self.slow_start != SlowStart::Standard
+            && !matches!(self.congestion, Congestion::NewReno | Congestion::Cubic)
+        {
+            let what = "is hystart++, which goes with new-reno or cubic";
+            return Err(ConfigError::new("slow_start", what));
+        }
         match self.search_to {
             Some(most) if most <= self.payload => {
                 Err(ConfigError::new("search_to", format!("must be above {}", self.payload)))
             }
             _ => Ok(()),
+        }
+    }
+}
+
+impl Config {
+    /// Returns whether an end paces.
+    pub fn paces(&self) -> bool {
+        self.pacing || tcp::Congestion::PACED.contains(&self.congestion.word())
+    }
+
+    /// Returns the ECN codepoint of an end's packets.
+    pub fn ect(&self) -> Ecn {
+        match self.congestion {
+            Congestion::Prague => Ecn::Ect1,
+            congestion if tcp::Congestion::COUNT_MARKS.contains(&congestion.word()) => Ecn::Ect0,
+            _ if self.ecn => Ecn::Ect0,
+            _ => Ecn::NotEct,
         }
     }
 }
@@ -71,6 +106,21 @@ words! {
         NewReno = "new-reno",
         /// RFC 9438.
         Cubic = "cubic",
+        /// draft-cardwell-iccrg-bbr-congestion-control-00 (BBR v1), as TCP has it.
+        Bbr = "bbr",
+        /// draft-ietf-ccwg-bbr-06 (BBR v3), as TCP has it.
+        BbrV3 = "bbr-v3",
+        /// RFC 8257.
+        Dctcp = "dctcp",
+        /// draft-briscoe-iccrg-prague-congestion-control-04, as TCP has it.
+        Prague = "prague",
+    }
+}
+
+impl Congestion {
+    /// Returns whether it models the path, and so needs samples of delivery rates.
+    pub(crate) fn models_path(self) -> bool {
+        tcp::Congestion::MODELS.contains(&self.word())
     }
 }
 

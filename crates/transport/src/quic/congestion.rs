@@ -1,15 +1,24 @@
 //! Congestion control in bytes: NewReno (RFC 9002, 7 and appendix B) and CUBIC (RFC 9438).
 //!
 //! TCP's own controls ([`tcp`](crate::tcp)) count segments as Linux does; these follow the RFCs.
-//! Differences: there is no pacing, and CUBIC has no HyStart++. Fast convergence is RFC 9438's,
-//! without the `W_last_max` of RFC 8312.
+//! Those that both transports share count packets (`packets`). Fast convergence is RFC 9438's, without the `W_last_max` of RFC 8312.
+
+mod gentle;
+mod paced;
+mod packets;
+
+use alloc::boxed::Box;
 
 use narrows_units::{Span, Time};
 
+use self::gentle::Gentle;
+pub(super) use self::packets::Acknowledged;
+use self::packets::Packets;
 use super::config::{Config, Congestion};
-use crate::flow_sample::{AVOIDANCE, RECOVERY, SLOW_START};
+use crate::congestion::Pace;
+use crate::flow_sample::{AVOIDANCE, CONSERVATIVE, RECOVERY, SLOW_START};
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Window {
     kind: Congestion,
     datagram: u64,
@@ -22,6 +31,11 @@ pub(super) struct Window {
     /// Whether nothing that was sent since then is acknowledged yet.
     recovers: bool,
     cubic: Cubic,
+    /// HyStart++, if the settings say so.
+    gentle: Option<Box<Gentle>>,
+    /// A control that counts packets, and then sets `bytes`.
+    packets: Option<Box<Packets>>,
+    pace: Option<Box<Pace>>,
 }
 
 /// The state of CUBIC (RFC 9438), in datagrams.
@@ -57,18 +71,25 @@ impl Window {
             recovery_since: None,
             recovers: false,
             cubic: Cubic::default(),
+            gentle: Gentle::new(config).map(Box::new),
+            packets: Packets::new(config, (bytes / datagram) as u32).map(Box::new),
+            pace: config.paces().then(|| Box::new(Pace::new(config.congestion.models_path()))),
         }
     }
 
-    /// Returns whether `bytes` more bytes may be in flight.
+    /// Returns whether `bytes` more bytes, or one more packet, may be in flight.
     pub(super) fn allows(&self, bytes: u64) -> bool {
-        self.in_flight + bytes <= self.bytes
+        match &self.packets {
+            Some(packets) => packets.has_room(),
+            None => self.in_flight + bytes <= self.bytes,
+        }
     }
 
     /// Notes that the path takes longer datagrams.
     pub(super) fn lengthen_datagrams(&mut self, bytes: u64) {
         self.datagram = bytes;
         self.bytes = self.bytes.max(self.least());
+        self.follow_packets();
     }
 
     /// Returns the bytes of a full datagram.
@@ -88,13 +109,20 @@ impl Window {
 
     /// Returns what the control does, as a word.
     pub(super) fn state(&self) -> &'static str {
-        if self.recovers {
+        if let Some(packets) = &self.packets {
+            packets.state()
+        } else if self.recovers {
             RECOVERY
-        } else if self.threshold.is_none_or(|threshold| self.bytes < threshold) {
-            SLOW_START
+        } else if self.in_slow_start() {
+            let slowed = self.gentle.as_ref().is_some_and(|gentle| gentle.is_conservative());
+            if slowed { CONSERVATIVE } else { SLOW_START }
         } else {
             AVOIDANCE
         }
+    }
+
+    fn in_slow_start(&self) -> bool {
+        self.threshold.is_none_or(|threshold| self.bytes < threshold)
     }
 
     fn least(&self) -> u64 {
@@ -120,19 +148,26 @@ impl Window {
         rtt: Span,
     ) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
+        if self.packets.is_some() {
+            return;
+        }
         let before = self.is_in_recovery(sent_at);
         self.recovers &= before;
         // 7.8: a window that was not used tells nothing.
         if !limited || before {
             return;
         }
-        if self.threshold.is_none_or(|threshold| self.bytes < threshold) {
-            self.bytes += bytes;
+        if self.in_slow_start() {
+            self.bytes += match &mut self.gentle {
+                Some(gentle) => gentle.growth(bytes),
+                None => bytes,
+            };
             return;
         }
         match self.kind {
             Congestion::NewReno => self.bytes += (self.datagram * bytes / self.bytes).max(1),
             Congestion::Cubic => self.grow_cubic(now, bytes, rtt),
+            Congestion::Bbr | Congestion::BbrV3 | Congestion::Dctcp | Congestion::Prague => {}
         }
     }
 
@@ -173,14 +208,17 @@ impl Window {
     }
 
     /// Reduces the window because a packet sent at `sent_at` was lost or marked (RFC 9002, 7.3.2).
-    pub(super) fn reduce(&mut self, now: Time, sent_at: Time) {
+    fn reduce(&mut self, now: Time, sent_at: Time) {
         if self.is_in_recovery(sent_at) {
             return;
         }
         (self.recovery_since, self.recovers) = (Some(now), true);
+        if let Some(gentle) = &mut self.gentle {
+            gentle.end();
+        }
         let factor = match self.kind {
-            Congestion::NewReno => 0.5,
             Congestion::Cubic => BETA_CUBIC,
+            _ => 0.5,
         };
         let window = self.bytes as f64 / self.datagram as f64;
         // RFC 9438, 4.7: leave room to others sooner if the window did not come as far as before.
@@ -192,7 +230,7 @@ impl Window {
     }
 
     /// Handles persistent congestion: nothing got through for long (RFC 9002, 7.6.2).
-    pub(super) fn collapse(&mut self) {
+    fn collapse_bytes(&mut self) {
         self.bytes = self.least();
         (self.recovery_since, self.recovers) = (None, false);
         self.cubic.epoch = None;
@@ -239,7 +277,7 @@ mod tests {
             window.note_acked(at(400), (1200, at(300)), true, RTT);
         }
         assert!((13_100..=13_200).contains(&window.bytes), "{}", window.bytes);
-        window.collapse();
+        window.collapse_bytes();
         assert_eq!(window.bytes, 2400);
     }
 
@@ -323,7 +361,7 @@ mod tests {
         assert_eq!(window.bytes, 6000, "sent before the reduction");
         window.reduce(at(300), at(201));
         assert_eq!(window.bytes, 3000);
-        window.collapse();
+        window.collapse_bytes();
         window.reduce(at(400), at(10));
         assert_eq!((window.bytes, window.recovery_since), (2400, Some(at(400))));
     }

@@ -8,7 +8,7 @@ mod timers;
 
 use alloc::collections::{BTreeMap, VecDeque};
 
-use narrows_units::{Span, Time};
+use narrows_units::{Ecn, Span, Time};
 
 use super::config::{Config, LEAST_PAYLOAD};
 use super::congestion::Window;
@@ -135,6 +135,8 @@ impl Endpoint {
             spaces[INITIAL].crypto.write(messages.hello);
         }
         let idle_timeout = config.idle_timeout.min(peer.idle_timeout);
+        let (rtt, mut window) = (RoundTrip::new(), Window::new(&config));
+        window.start(now, &rtt, 0);
         Self {
             config,
             is_client,
@@ -142,7 +144,7 @@ impl Endpoint {
                 id: peer.id,
                 max_ack_delay: peer.max_ack_delay,
                 idle_timeout,
-                ecn: peer.ecn,
+                ecn: peer.ect().is_capable(),
             },
             messages,
             spaces,
@@ -155,8 +157,8 @@ impl Endpoint {
             is_known: !is_client,
             received_bytes: 0,
             sent_bytes: 0,
-            rtt: RoundTrip::new(),
-            window: Window::new(&config),
+            rtt,
+            window,
             path_mtu: PathMtu::new(config.payload, config.search_to),
             limited: false,
             held: false,
@@ -177,11 +179,27 @@ impl Endpoint {
         }
     }
 
+    /// Returns the same end, with a number from which BBR takes the phase with which it begins to
+    /// probe. By default, it is 0.
+    #[must_use]
+    pub fn with_seed(mut self, now: Time, seed: u32) -> Self {
+        self.window.start(now, &self.rtt, seed);
+        self
+    }
+
     /// Writes a whole stream.
     pub fn write(&mut self, stream: u64, bytes: u64) {
-        let sending = self.sending.entry(stream).or_default();
-        sending.write(bytes);
-        sending.ends = true;
+        self.write_more(stream, bytes);
+        self.sending.entry(stream).or_default().ends = true;
+    }
+
+    /// Writes on a stream that does not end. The peer's application hears nothing of it, and it
+    /// holds no close back.
+    pub fn write_more(&mut self, stream: u64, bytes: u64) {
+        if self.window.samples_rates() && !self.has_unsent() {
+            self.window.limit_by_application();
+        }
+        self.sending.entry(stream).or_default().write(bytes);
     }
 
     /// Ends the connection once the client has everything that the server has written. A client
@@ -199,7 +217,8 @@ impl Endpoint {
     }
 
     fn end_if_done(&mut self) {
-        if self.closing && (self.is_client || self.sending.is_empty()) {
+        let has_all = || !self.sending.values().any(|sending| sending.ends);
+        if self.closing && (self.is_client || has_all()) {
             self.abort();
         }
     }
@@ -235,6 +254,7 @@ impl Endpoint {
             self.answers_at = None;
             self.answer();
         }
+        self.window.resume(now);
         match self.recovery_at {
             Some((due, Timer::Loss(space))) if due <= now => self.look_for_losses(now, space),
             Some((due, Timer::Probe(space))) if due <= now => {
@@ -257,7 +277,7 @@ impl Endpoint {
         let open = self.spaces.iter().filter(|space| !self.held && !space.is_over);
         let acks = open.filter_map(|space| space.ack_at);
         let recovery = self.recovery_at.map(|(due, _)| due);
-        acks.chain(recovery).chain([self.idle_at]).min()
+        acks.chain(recovery).chain(self.window.resumes_at()).chain([self.idle_at]).min()
     }
 
     /// Returns the next datagram to send now, if any.
@@ -279,7 +299,9 @@ impl Endpoint {
             if let Some(probe) = self.path_probe(now) {
                 return Some(probe);
             }
-            self.limited = !self.window.allows(payload) && self.has_unsent();
+            // RFC 9002, 7.8: an end that its pace holds back uses its window.
+            let may_be = self.window.paces() || !self.window.allows(payload);
+            self.limited = may_be && self.has_unsent() && !self.may_send(now, payload);
             self.held = most < payload && self.is_due(now);
             self.set_timer(now);
             return None;
@@ -362,8 +384,13 @@ impl Endpoint {
         self.config.waits
     }
 
-    /// Returns whether its datagrams are ECN-capable (ECT(0)).
-    pub fn sends_ect(&self) -> bool {
-        self.config.ecn
+    /// Returns the ECN codepoint of its datagrams.
+    pub fn ect(&self) -> Ecn {
+        self.config.ect()
+    }
+
+    /// Returns the number of its packets that the other end has reported as marked.
+    pub fn marks(&self) -> u64 {
+        self.spaces.iter().map(|space| space.marked_there).sum()
     }
 }

@@ -144,8 +144,8 @@ fn number_length(behind: u64) -> u32 {
     }
 }
 
-/// Returns the length of a number (16).
-pub(super) const fn varint(number: u64) -> u64 {
+/// Returns the bytes of a number with variable length (RFC 9000, 16).
+pub const fn varint(number: u64) -> u64 {
     match number {
         0..0x40 => 1,
         0x40..0x4000 => 2,

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! Sources: RFC 9000 (packets, frames, streams, the amplification limit, timeouts), RFC 9001
-//! (which keys an end has when), RFC 9002 (round trips, losses, probes, NewReno), RFC 9438 (CUBIC),
-//! RFC 9250 (a stream for each query), RFC 8899 (the search for longer datagrams).
+//! (which keys an end has when), RFC 9002 (round trips, losses, probes, NewReno, pacing), RFC 9438
+//! (CUBIC), RFC 9250 (a stream for each query), RFC 8899 (the search for longer datagrams).
 //!
 //! Differences: nothing is encrypted, so nothing fails, and a packet is a list of frames with the
 //! length that it would have. A server drops 0-RTT packets that arrive before any Initial packet; RFC
@@ -32,6 +32,7 @@ mod streams;
 #[cfg(test)]
 mod tests;
 
+pub use crate::congestion::SlowStart;
 pub use config::{Config, Congestion, LEAST_PAYLOAD, Probes};
 pub use endpoint::{End, Endpoint};
-pub use frames::Datagram;
+pub use frames::{Datagram, varint};

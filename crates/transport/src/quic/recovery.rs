@@ -9,7 +9,7 @@ use super::space::{Sent, Space};
 /// The packet threshold (6.1.1).
 const PACKET_THRESHOLD: u64 = 3;
 /// The granularity of timers (6.1.2).
-const GRANULARITY: Span = Span::from_ms(1);
+pub(super) const GRANULARITY: Span = Span::from_ms(1);
 /// The round trip before the first sample (6.2.2).
 const FIRST_RTT: Span = Span::from_ms(333);
 

@@ -7,6 +7,8 @@
 use narrows_units::{Span, Time};
 
 use super::{Config, TimerRounding};
+use crate::congestion::Moment;
+pub(super) use crate::congestion::elapsed_us;
 
 /// The settings and the time, which every step of the state machine needs.
 #[derive(Clone, Copy)]
@@ -31,28 +33,34 @@ impl<'a> Context<'a> {
         Self { us, ..Self::new(config, Time::ZERO) }
     }
 
+    /// Returns the time alone, as congestion controls need it.
+    #[inline]
+    pub(super) fn moment(&self) -> Moment {
+        Moment { now: self.now, us: self.us, tick: self.config.timer_granularity }
+    }
+
     /// Returns the microseconds per jiffy.
     #[inline]
     pub(super) fn tick_us(&self) -> u32 {
-        (self.config.timer_granularity.as_us() as u32).max(1)
+        self.moment().tick_us()
     }
 
     /// Returns the current jiffy.
     #[inline]
     pub(super) fn jiffies(&self) -> u32 {
-        ((self.now.as_ps() / PS_PER_US) / u64::from(self.tick_us())) as u32
+        self.moment().jiffies()
     }
 
     /// Converts microseconds to jiffies, rounded up (`usecs_to_jiffies`).
     #[inline]
     pub(super) fn jiffies_in(&self, us: u32) -> u32 {
-        us.div_ceil(self.tick_us())
+        self.moment().jiffies_in(us)
     }
 
     /// Converts a span to jiffies, rounded up.
     #[inline]
     pub(super) fn span_to_jiffies(&self, span: Span) -> u32 {
-        self.jiffies_in(u32::try_from(span.as_us()).unwrap_or(u32::MAX - MAX_TICK_US))
+        self.moment().span_to_jiffies(span)
     }
 
     /// Converts jiffies to microseconds (`jiffies_to_usecs`).
@@ -146,14 +154,6 @@ pub fn timestamp(now: Time) -> u32 {
 
 const PS_PER_US: u64 = 1_000_000;
 const PS_PER_MS: u64 = 1_000_000_000;
-const MAX_TICK_US: u32 = 1_000_000;
-
-/// Returns the time from `earlier` to `later` on the microsecond clock.
-#[inline]
-pub(super) fn elapsed_us(later: u32, earlier: u32) -> u32 {
-    let delta = later.wrapping_sub(earlier);
-    if delta > u32::MAX / 2 { 0 } else { delta }
-}
 
 #[cfg(test)]
 mod tests {

@@ -3,6 +3,7 @@
 //! The named profiles (`linux-6`, `legacy`, `linux-2.6.30`, `ns-2`) are values of this struct; see
 //! [`Config::profile`]. Field names follow the sysctl or the RFC.
 
+use crate::congestion::{Scaling, SlowStart};
 use narrows_units::settings::{
     Kind, Rule, Setting, Settings, Value, Words, any, size, span, whole,
 };
@@ -18,7 +19,7 @@ settings! {
         initial_window: u32 = 10, whole(1, 65_535);
         /// Initial slow-start threshold in segments; `None`: unbounded.
         initial_ssthresh: Option<u32> = None, whole(2, 1_000_000);
-        /// Congestion control: Reno (RFC 5681), CUBIC (RFC 9438), BBR v1, which paces,
+        /// Congestion control: Reno (RFC 5681), CUBIC (RFC 9438), BBR v1 or v3, which pace,
         /// DCTCP (RFC 8257), which negotiates ECN, or Prague, which does both and sends ECT(1).
         congestion: Congestion = Congestion::Cubic, any();
         /// Paces: segments leave at 1.2 times the window in a round trip (twice in slow start), and
@@ -30,12 +31,16 @@ settings! {
         segmentation_offload: bool = false, any();
         /// Prague treats a round trip below `prague_rtt_target` as if it were that long, like the
         /// Prague of 2022. `false`: it does not, like that of 2020.
-        prague_rtt_scaling: bool = true, any();
+        prague_rtt_scaling: bool = Scaling::USUAL.is_on, any();
         /// The round trip as which Prague treats shorter ones.
-        prague_rtt_target: Span = Span::from_ms(25), span(Span::from_us(1), Span::from_secs(1));
+        prague_rtt_target: Span = Scaling::USUAL.target, span(Span::from_us(1), Span::from_secs(1));
         /// The number of rounds after slow start from which Prague treats round trips so.
-        prague_rtt_transition: u32 = 500, whole(0, 1_000_000);
-        /// Leaves slow start before the first loss; CUBIC only.
+        prague_rtt_transition: u32 = Scaling::USUAL.transition, whole(0, 1_000_000);
+        /// How slow start grows, and what ends it before a loss or a mark does: `standard` (RFC 5681,
+        /// and `hystart` for CUBIC), or `hystart++` (RFC 9406), for Reno and CUBIC.
+        slow_start: SlowStart = SlowStart::Standard, any();
+        /// Linux's HyStart: leaves slow start before the first loss; CUBIC only, and not with
+        /// `slow_start = "hystart++"`.
         hystart: bool = true, any();
         /// How lost segments are found and sent again. `tahoe`: fast retransmit, then slow start
         /// (Jacobson 1988); `reno`: fast recovery until the first new acknowledgement (RFC 2581);
@@ -117,6 +122,11 @@ const LONGEST_RTO: Span = Span::from_secs(1000);
 impl Settings for Config {
     fn check_together(&self) -> Result<(), ConfigError> {
         let error = |key: &str, what: &str| Err(ConfigError::new(key, what));
+        if let Some(custom) = self.congestion.unbound() {
+            let what =
+                alloc::format!("names {:?}, which no plugin and no class offers", custom.name());
+            return Err(ConfigError::new("congestion", what));
+        }
         if self.receive_buffer.get() < 2 * u64::from(self.mss) {
             return error("receive_buffer", "must hold at least two segments");
         }
@@ -127,10 +137,15 @@ impl Settings for Config {
         if self.initial_rto < tick || self.initial_rto > self.max_rto {
             return error("initial_rto", "must lie between timer_granularity and max_rto");
         }
+        if self.slow_start != SlowStart::Standard
+            && !matches!(self.congestion, Congestion::Reno | Congestion::Cubic)
+        {
+            return error("slow_start", "is hystart++, which goes with reno or cubic");
+        }
         if self.segmentation_offload && !self.paces() {
             return error("segmentation_offload", "needs pacing, or a control that paces");
         }
-        if self.paces() && (self.is_classic() || self.reduction == Reduction::RateHalving) {
+        if self.paces() && !self.can_pace() {
             return error("reduction", "must be prr if a sender paces");
         }
         if self.ecn_control != EcnControl::Data && !self.wants_ecn() {
@@ -173,30 +188,39 @@ pub enum Congestion {
     Cubic,
     /// draft-cardwell-iccrg-bbr-congestion-control-00 (BBR v1), as Linux does it.
     Bbr,
+    /// draft-ietf-ccwg-bbr-06 (BBR v3).
+    BbrV3,
     /// RFC 8257, as Linux does it.
     Dctcp,
     /// draft-briscoe-iccrg-prague-congestion-control-04, as the L4S team's Linux does it.
     Prague,
-    /// One from outside this crate. It has no written form.
-    #[cfg_attr(feature = "serde", serde(skip))]
+    /// One from outside this crate, by its name and settings.
     Custom(super::Custom),
 }
 
 impl Congestion {
     /// The controls that always pace.
-    pub const PACED: &[&str] = &["bbr", "prague"];
+    pub const PACED: &[&str] = &["bbr", "bbr-v3", "prague"];
+    /// Those that model the path, from samples of delivery rates.
+    pub const MODELS: &[&str] = &["bbr", "bbr-v3"];
     /// Those that always negotiate ECN, because they count marks.
     pub const COUNT_MARKS: &[&str] = &["dctcp", "prague"];
+
+    /// Returns whether it models the path, or may do so, and so needs samples of delivery rates.
+    pub(crate) fn models_path(&self) -> bool {
+        matches!(self, Self::Custom(_)) || Self::MODELS.contains(&self.word())
+    }
 }
 
 impl Words for Congestion {
-    const WORDS: &'static [&'static str] = &["reno", "cubic", "bbr", "dctcp", "prague"];
+    const WORDS: &'static [&'static str] = &["reno", "cubic", "bbr", "bbr-v3", "dctcp", "prague"];
 
     fn word(&self) -> &'static str {
         match self {
             Self::Reno => "reno",
             Self::Cubic => "cubic",
             Self::Bbr => "bbr",
+            Self::BbrV3 => "bbr-v3",
             Self::Dctcp => "dctcp",
             Self::Prague => "prague",
             Self::Custom(_) => "custom",

@@ -34,7 +34,7 @@ use crate::{Closed, FlowSample};
 /// [`handle_segment`](Self::handle_segment) and [`handle_timeout`](Self::handle_timeout). After
 /// each of them, call [`poll_transmit`](Self::poll_transmit) at the same time until it returns
 /// `None`. Then call [`next_timeout`](Self::next_timeout), because sending arms timers.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[repr(C)]
 pub struct Endpoint {
     config: Arc<Config>,
@@ -42,7 +42,7 @@ pub struct Endpoint {
 }
 
 /// The state of an end.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[repr(C)]
 pub(super) struct State {
     pub(super) phase: Phase,
@@ -65,7 +65,7 @@ pub(super) struct State {
 }
 
 // Every flow has two endpoints.
-const _: () = assert!(size_of::<Endpoint>() <= 160);
+const _: () = assert!(size_of::<Endpoint>() <= 120);
 
 /// The state of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -516,7 +516,7 @@ impl Endpoint {
     /// Returns the slow-start threshold in segments, or `None` if it is unbounded.
     pub fn ssthresh(&self) -> Option<u32> {
         let ssthresh = self.state.sender.window(&self.config).ssthresh;
-        (ssthresh < super::congestion::INFINITE_SSTHRESH).then_some(ssthresh)
+        (ssthresh < crate::congestion::INFINITE_SSTHRESH).then_some(ssthresh)
     }
 
     /// Returns the pacing rate in bytes a second, or `None` if nothing but the windows holds

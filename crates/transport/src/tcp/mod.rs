@@ -11,15 +11,14 @@ mod congestion;
 mod counters;
 mod endpoint;
 mod handshake_ecn;
-mod pace;
+pub mod laws;
 mod profiles;
-mod rate;
 mod receiver;
-mod repair;
 mod segment;
 mod sender;
-mod seq;
 
+pub use crate::congestion::{Signal, SlowStart, State, Window, reno};
+pub use crate::seq::Seq;
 pub use accurate_ecn::{AccurateEcn, EcnBytes, Order};
 pub(crate) use clock::slot;
 pub use clock::timestamp;
@@ -27,8 +26,7 @@ pub use config::{
     AckPolicy, Config, Congestion, EcnControl, EcnResponse, Recovery, Reduction, RestartAfterIdle,
     TimerRounding,
 };
-pub use congestion::{CloneControl, CongestionControl, Custom, Signal, Window};
+pub use congestion::{Acknowledgement, CongestionControl, Custom, DeliveryRate};
 pub use counters::Counters;
 pub use endpoint::{Adopted, Endpoint};
 pub use segment::{FastOpenOption, Flags, Header, SackBlocks, Segment, SynOptions};
-pub use seq::Seq;

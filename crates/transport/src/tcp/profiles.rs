@@ -88,9 +88,17 @@ impl Config {
         self.reduction == Reduction::AtOnce
     }
 
-    /// Returns whether senders pace: by this setting, or because their control always does.
+    /// Returns whether senders pace: by this setting, or because their control always does. One from
+    /// outside may do so at any time.
     pub fn paces(&self) -> bool {
-        self.pacing || Congestion::PACED.contains(&self.congestion.word())
+        self.pacing
+            || matches!(self.congestion, Congestion::Custom(_))
+            || Congestion::PACED.contains(&self.congestion.word())
+    }
+
+    /// Returns whether senders can pace: TCP as in the textbook and of 2010 cannot.
+    pub fn can_pace(&self) -> bool {
+        !self.is_classic() && self.reduction != Reduction::RateHalving
     }
 }
 

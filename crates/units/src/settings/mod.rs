@@ -8,8 +8,10 @@
 //!
 //! Rules that a range cannot express (`min` below `max`) are in [`Settings::check_together`].
 
+mod given;
 mod setting;
 
+pub use self::given::Given;
 pub use self::setting::{Setting, Value, Words};
 use crate::{ConfigError, Span};
 use alloc::borrow::ToOwned;
@@ -59,6 +61,8 @@ pub enum Kind {
     Size,
     /// A rate.
     Rate,
+    /// A Differentiated Services code point (RFC 2474), which may be given by its name.
+    Codepoint,
     /// One of these words.
     Words(&'static [&'static str]),
     /// A whole number of packets or of bytes; the key `unit` of the same table says which.
@@ -159,6 +163,11 @@ pub const fn fraction() -> Rule {
 /// Allows a list of `least` to `most` entries.
 pub const fn entries(least: u64, most: u64) -> Rule {
     Rule { kind: None, ..whole(least, most) }
+}
+
+/// Allows a Differentiated Services code point.
+pub const fn codepoint() -> Rule {
+    Rule { kind: Some(Kind::Codepoint), ..whole(0, 63) }
 }
 
 /// Allows one of these words.

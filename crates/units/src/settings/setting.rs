@@ -86,6 +86,7 @@ numbers! {
     u8: Whole, value => Value::Whole(value.into()), value.into();
     u16: Whole, value => Value::Whole(value.into()), value.into();
     u32: Whole, value => Value::Whole(value.into()), value.into();
+    i32: Whole, value => Value::Number(value.into()), value.into();
     u64: Whole, value => Value::Whole(value), value as f64;
     usize: Whole, value => Value::Whole(value as u64), value as f64;
     f64: Number, value => Value::Number(value), value;

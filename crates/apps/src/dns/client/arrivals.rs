@@ -96,15 +96,18 @@ impl Workers {
                 self.workers[number as usize].begun = index;
                 self.begin_query(host, number);
             }
-            None => self.turn_away(host, index),
+            None => {
+                self.turn_away(host, index);
+            }
         }
     }
 
-    /// Notes an arrival for which there is no place.
-    fn turn_away(&mut self, host: &mut dyn Host, index: u32) {
+    /// Notes an arrival or a call for which there is no place. Returns its row.
+    pub(super) fn turn_away(&mut self, host: &mut dyn Host, index: u32) -> u32 {
         let (now, client) = (host.now(), host.application());
         self.begun += 1;
-        host.records().queries.push(QueryRow {
+        let queries = &mut host.records().queries;
+        queries.push(QueryRow {
             client,
             worker: 0,
             index,
@@ -116,5 +119,6 @@ impl Workers {
             rtt: None,
             late_answers: 0,
         });
+        queries.len() as u32 - 1
     }
 }

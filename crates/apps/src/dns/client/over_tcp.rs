@@ -77,6 +77,14 @@ impl Workers {
             host.send(socket, Message { bytes: written.last, tag: asked.row, notes });
             return;
         }
+        if let Some(http3) = tcp.tls.and_then(|tls| tls.http3) {
+            let beside = if turn == 1 { Some(http3.beside()) } else { None };
+            for (stream, bytes) in (0..).zip(beside.into_iter().flatten()) {
+                host.send_beside(socket, stream, bytes);
+            }
+            host.send(socket, Message { bytes: http3.written(query), tag: asked.row, notes });
+            return;
+        }
         let message = Message { bytes: LENGTH + query, tag: asked.row, notes };
         if tcp.length_apart {
             host.send_apart(socket, LENGTH, message);

@@ -6,13 +6,13 @@ use narrows_units::{Span, Time, keys};
 
 use super::super::connections::{Connections, Reuse};
 use super::super::exchange::Sizes;
-use super::super::https::Requests;
 use super::super::{HEADER, HTTPS_PORT, PORT, TLS_PORT, WITHOUT_EDNS};
-use super::{Arrivals, Workers};
+use super::super::{http3, https};
+use super::{Arrivals, Calls, Workers};
 use crate::environment::{IP_HEADER, UDP_HEADER};
 use crate::record::{MOST_QUERIES, Transport};
 use crate::secure::check_first_link;
-use crate::{Application, Environment, Protocol, Settings, Use};
+use crate::{Application, Environment, Protocol, Service, Settings, Use};
 
 keys! {
     /// The settings of a group of workers.
@@ -32,9 +32,10 @@ keys! {
         /// Queries before measurement starts, for each worker; with `arrivals`, for the group.
         warm_up: u32 = 0, whole(0, 10_000_000);
         /// Measured queries, for each worker; with `arrivals`, for the group. Without it, queries
-        /// go on until the run ends. A run that would record more than 50 million queries stops
+        /// go on until the run ends. With 0, the group asks only what pages need, which name it as
+        /// their `resolver`; it then has as many workers as these may ask for at once. A run that would record more than 50 million queries stops
         /// early and is marked as partial.
-        queries: Option<u32> = None, whole(1, 10_000_000);
+        queries: Option<u32> = None, whole(0, 10_000_000);
         /// When queries begin, however many are under way. At most `workers` of them can be under
         /// way at once. `None`: each worker waits for the end of its query before the next.
         arrivals: Option<Arrivals> = None, any();
@@ -102,9 +103,11 @@ keys! {
         /// The multiple of bytes to which queries are padded (RFC 8467); `None`: no padding.
         padding: Option<u32> = None, size(1, 65_535);
         /// How it uses HTTPS (RFC 8484); `None`: it does not, and puts a length before each query.
-        https: Option<Requests> = None, any();
+        https: Option<https::Requests> = None, any();
         /// How it uses QUIC instead of TCP (RFC 9250); `None`: it does not.
         quic: Option<quic::Config> = None, any();
+        /// How it uses HTTP/3 over QUIC (RFC 9114); `None`: it does not.
+        http3: Option<http3::Requests> = None, any();
     }
 }
 
@@ -140,6 +143,7 @@ impl Tcp {
     pub(super) fn transport(&self) -> (Transport, u16) {
         match &self.tls {
             None => (Transport::Tcp, PORT),
+            Some(Tls { http3: Some(_), .. }) => (Transport::Http3, HTTPS_PORT),
             Some(Tls { quic: Some(_), .. }) => (Transport::Quic, TLS_PORT),
             Some(Tls { https: None, .. }) => (Transport::Tls, TLS_PORT),
             Some(Tls { https: Some(_), .. }) => (Transport::Https, HTTPS_PORT),
@@ -151,6 +155,11 @@ impl Client {
     /// Returns its QUIC settings, if it uses QUIC.
     pub(crate) fn quic(&self) -> Option<&quic::Config> {
         self.tcp.as_ref()?.tls.as_ref()?.quic.as_ref()
+    }
+
+    /// Returns whether it asks only what other applications call for.
+    fn is_on_demand(&self) -> bool {
+        self.queries == Some(0)
     }
 
     /// Returns the number of queries that each worker asks; with arrivals, all together. `None`:
@@ -167,6 +176,9 @@ impl Settings for Client {
         let server = environment.server(self.server, Protocol::Dns)?;
         if self.warm_up.checked_add(self.queries.unwrap_or(0)).is_none() {
             return Err("warm_up, queries: too many together".into());
+        }
+        if self.is_on_demand() && (self.arrivals.is_some() || self.think_mean > Span::ZERO) {
+            return Err("queries: 0 excludes arrivals and think_mean".into());
         }
         if self.arrivals.is_some() && self.think_mean > Span::ZERO {
             return Err("think_mean: excludes arrivals".into());
@@ -192,6 +204,9 @@ impl Settings for Client {
                     if tls.https.is_some() && tls.quic.is_some() {
                         return Err("tls: https: excludes quic".into());
                     }
+                    if tls.http3.is_some() && tls.quic.is_none() {
+                        return Err("tls: http3: needs quic".into());
+                    }
                     if self.udp.is_some() {
                         return Err("tls: excludes udp".into());
                     }
@@ -203,6 +218,9 @@ impl Settings for Client {
                     }
                     if tls.quic.is_some() && !server.quic {
                         return Err("quic: the server has none".into());
+                    }
+                    if tls.http3.is_some() && !server.http3 {
+                        return Err("http3: the server has none".into());
                     }
                 }
                 if self.quic().is_some() {
@@ -242,9 +260,21 @@ impl Settings for Client {
     }
 
     fn queries(&self) -> u64 {
-        let Some(queries) = self.queries else { return MOST_QUERIES };
+        let Some(queries) = self.queries.filter(|_| !self.is_on_demand()) else {
+            return MOST_QUERIES;
+        };
         let askers = if self.arrivals.is_some() { 1 } else { u64::from(self.workers) };
         askers.saturating_mul(u64::from(self.warm_up) + u64::from(queries))
+    }
+
+    fn service(&self) -> Option<Service> {
+        self.is_on_demand().then_some(Service {
+            protocol: Protocol::Names,
+            tls: false,
+            https: false,
+            quic: false,
+            http3: false,
+        })
     }
 
     fn build(self, name: &str) -> Box<dyn Application> {
@@ -253,6 +283,7 @@ impl Settings for Client {
             name: name.to_owned(),
             unfinished: self.workers,
             arriving: None,
+            calls: self.is_on_demand().then(|| Calls::new(self.workers)),
             begun: 0,
             connections: Connections::new(reuse, self.workers),
             settings: self,

@@ -5,7 +5,7 @@ use narrows_units::settings::{any, size, whole};
 use narrows_units::{Span, keys, words};
 
 use super::super::WITHOUT_EDNS;
-use super::super::https::Responses;
+use super::super::{http3, https};
 use super::{HalfOpenLimits, Serving};
 use crate::{Application, Environment, Protocol, Service, Settings, Use};
 
@@ -88,6 +88,8 @@ keys! {
         https: Option<Https> = None, any();
         /// How it serves QUIC (RFC 9250); `None`: it does not.
         quic: Option<quic::Config> = None, any();
+        /// How it serves HTTP/3 over QUIC (RFC 9114), on HTTPS' port; `None`: it does not.
+        http3: Option<http3::Responses> = None, any();
     }
 }
 
@@ -100,7 +102,7 @@ keys! {
         /// Its handshake.
         handshake: tls::Server = tls::Server::default(), any();
         /// What it adds to its replies.
-        responses: Responses = Responses::default(), any();
+        responses: https::Responses = https::Responses::default(), any();
     }
 }
 
@@ -113,6 +115,11 @@ impl Server {
     /// Returns its QUIC settings, if it serves QUIC.
     pub(crate) fn quic(&self) -> Option<&quic::Config> {
         self.tcp.as_ref()?.tls.as_ref()?.quic.as_ref()
+    }
+
+    /// Returns how it serves HTTP/3, if it does.
+    pub(super) fn http3(&self) -> Option<http3::Responses> {
+        self.tcp.as_ref()?.tls.as_ref()?.http3
     }
 
     /// Returns whether clients may use HTTPS.
@@ -154,6 +161,9 @@ impl Settings for Server {
             if let Some(https) = &tls.https {
                 environment.check_tcp(https.tcp).map_err(|why| format!("https: {why}"))?;
             }
+            if tls.http3.is_some() && tls.quic.is_none() {
+                return Err("tls: http3: needs quic".into());
+            }
             if tcp.stateless {
                 return Err("tls: needs connections, but the server is stateless".into());
             }
@@ -181,6 +191,7 @@ impl Settings for Server {
             tls: self.speaks_tls(),
             https: self.speaks_https(),
             quic: self.quic().is_some(),
+            http3: self.http3().is_some(),
         })
     }
 

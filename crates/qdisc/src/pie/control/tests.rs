@@ -5,7 +5,7 @@ use rand_core::SeedableRng;
 use super::*;
 
 fn params(config: &Config) -> Params {
-    Params::new(config)
+    Params::new(config, Span::ZERO)
 }
 
 fn vars(qdelay_ms: u64, qdelay_old_ms: u64, prob: f64) -> Vars {
@@ -14,7 +14,7 @@ fn vars(qdelay_ms: u64, qdelay_old_ms: u64, prob: f64) -> Vars {
         qdelay_old: ms(qdelay_old_ms),
         burst_time: 0,
         prob: of(prob),
-        ..Control::new(Span::from_ms(15)).vars
+        ..Control::new(&params(&Config::default())).vars
     }
 }
 
@@ -114,7 +114,7 @@ fn the_burst_allowance_comes_back_when_the_probability_is_zero_and_delays_are_lo
 #[test]
 fn departures_use_up_the_burst_allowance() {
     let params = params(&Config::default());
-    let mut vars = Control::new(Span::from_ms(15)).vars;
+    let mut vars = Control::new(&params).vars;
     let mut random = Pcg32::seed_from_u64(1);
     vars.prob = MAX_PROB;
     let at = |ms| Time::ZERO + Span::from_ms(ms);
@@ -283,7 +283,7 @@ fn an_endless_idle_time_is_caught_up_with_in_few_steps() {
     let config = Config { tupdate: Span::from_ps(1), ..Config::default() };
     let params = params(&config);
     for (qdelay, backlog) in [(0, 0), (0, 1), (ms(15) + 1, 1), (ms(15) - 1, 1), (ms(400), 1)] {
-        let mut control = Control::new(config.tupdate);
+        let mut control = Control::new(&params);
         control.vars = Vars { qdelay, ..vars(0, 0, 0.7) };
         control.catch_up(Time::MAX, &params, backlog);
         assert!(control.vars.prob == if qdelay > ms(15) { MAX_PROB } else { 0 });
@@ -299,7 +299,7 @@ fn a_swing_without_end_is_caught_up_with_too() {
     let params = params(&config);
     let mut swings = 0;
     for qdelay in (300..12_800).step_by(100) {
-        let mut control = Control::new(config.tupdate);
+        let mut control = Control::new(&params);
         control.vars = Vars { qdelay: ms(qdelay), qdelay_old: ms(qdelay), ..vars(0, 0, 0.05) };
         control.catch_up(Time::MAX, &params, 1);
         let before = control.vars;

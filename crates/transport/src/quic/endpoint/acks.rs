@@ -3,6 +3,7 @@
 use narrows_units::{Span, Time};
 
 use super::{DATA, Endpoint, HANDSHAKE, INITIAL};
+use crate::quic::congestion::Acknowledged;
 use crate::quic::frames::{Ack, Frame};
 use crate::quic::recovery::{detect_lost, is_persistent};
 
@@ -18,6 +19,8 @@ impl Endpoint {
         if index == HANDSHAKE {
             self.is_known = true;
         }
+        let newest_at = last.at;
+        let mut measured = None;
         if last.number == largest && newly.iter().any(|sent| sent.eliciting) {
             // 5.3: before the handshake is confirmed, the reported delay may exceed the limit, as it
             // does if the peer had no keys for the packet.
@@ -26,18 +29,24 @@ impl Endpoint {
                 DATA if self.is_confirmed => ack.delay.min(self.peer.max_ack_delay),
                 _ => ack.delay,
             };
-            self.rtt.note(now, arrived_at.since(last.at), delay);
+            let rtt = arrived_at.since(newest_at);
+            measured = Some(rtt);
+            self.rtt.note(now, rtt, delay);
         }
+        let mut new_marks = 0;
         if let Some(marked) = ack.marked
             && marked > self.spaces[index].marked_there
         {
+            new_marks = marked - self.spaces[index].marked_there;
             self.spaces[index].marked_there = marked;
-            self.window.reduce(now, last.at);
+            self.window.reduce_for_mark(now, newest_at);
         }
+        self.window.begin_ack();
         let rtt = self.rtt.smoothed;
         for sent in newly {
             if sent.in_flight {
                 self.window.note_acked(now, (sent.bytes.into(), sent.at), self.limited, rtt);
+                self.window.note_delivered((index == DATA).then_some(sent.number), sent.at);
             }
             if index == DATA
                 && self.path_mtu.is_probe(sent.number)
@@ -51,6 +60,16 @@ impl Endpoint {
             }
         }
         self.look_for_losses(now, index);
+        let acknowledged = Acknowledged {
+            marked: new_marks,
+            newest_at,
+            rtt: measured,
+            is_delayed: ack.delay > Span::ZERO,
+            limited: self.limited,
+            largest: self.spaces[DATA].largest_acked,
+            next: self.spaces[DATA].next,
+        };
+        self.window.finish_ack(now, &self.rtt, &acknowledged);
         if self.is_known {
             self.probe_count = 0;
         }
@@ -83,22 +102,25 @@ impl Endpoint {
             && let Some(place) = lost.iter().position(|sent| self.path_mtu.is_probe(sent.number))
         {
             // RFC 9000, 14.4: the probe was perhaps too long, which tells nothing about congestion.
-            self.window.forget(lost.remove(place).bytes.into());
+            let probe = lost.remove(place);
+            self.window.forget(probe.bytes.into());
+            self.window.note_gone(Some(probe.number));
             self.path_mtu.note_lost();
         }
         self.lost_packets += lost.iter().filter(|sent| sent.eliciting).count() as u64;
         for sent in &lost {
             if sent.in_flight {
                 self.window.forget(sent.bytes.into());
+                self.window.note_lost(now, &self.rtt, (index == DATA).then_some(sent.number));
             }
             self.send_again(index, &sent.frames);
         }
         let Some(last) = lost.iter().rfind(|sent| sent.in_flight) else { return };
-        self.window.reduce(now, last.at);
+        self.window.reduce_for_loss(now, last.at);
         // RFC 9002, 7.6.1.
         let duration = (self.rtt.probe_timeout() + self.peer.max_ack_delay) * 3;
         if is_persistent(&lost, duration, &self.rtt) {
-            self.window.collapse();
+            self.window.collapse(now, &self.rtt);
             self.rtt.forget_least();
         }
     }

@@ -1,10 +1,13 @@
 //! What an end shows of itself: window, round trips and state.
 
+use narrows_units::Rate;
+
 use super::Endpoint;
 use crate::FlowSample;
 
 impl Endpoint {
-    /// Returns what it knows about its window and its path. It does not pace, so there is no rate.
+    /// Returns what it knows about its window and its path. If it does not pace, there is no
+    /// rate.
     pub fn sample(&self) -> FlowSample {
         let least = self.rtt.least();
         FlowSample {
@@ -14,10 +17,11 @@ impl Endpoint {
             // Before the first measurement, there is only an initial value.
             srtt: least.map(|_| self.rtt.smoothed),
             min_rtt: least,
-            pacing_rate: None,
+            pacing_rate: self.window.rate().and_then(|rate| Rate::from_bps(rate.saturating_mul(8))),
             in_flight: self.window.in_flight(),
             retransmissions: self.lost_packets,
             state: self.window.state(),
+            alpha: self.window.alpha(),
         }
     }
 

@@ -167,6 +167,7 @@ impl Endpoint {
         }
         for sent in space.sent.drain(..).filter(|sent| sent.in_flight) {
             self.window.forget(sent.bytes.into());
+            self.window.note_gone(None);
         }
         (space.loss_at, space.last_eliciting_at, space.ack_at) = (None, None, None);
         space.probes = 0;

@@ -28,6 +28,11 @@ impl Endpoint {
         open.any(asks) || self.done_unsent || self.has_unsent()
     }
 
+    /// Returns whether the window and the pace let a datagram of these bytes leave now.
+    pub(super) fn may_send(&mut self, now: Time, bytes: u64) -> bool {
+        self.window.allows(bytes) && !self.window.holds(now)
+    }
+
     pub(super) fn has_unsent(&self) -> bool {
         self.spaces.iter().any(|space| !space.is_over && space.crypto.has_unsent())
             || self.sending.values().any(Sending::has_unsent)
@@ -67,11 +72,10 @@ impl Endpoint {
         let mut left = room.checked_sub(around).filter(|&left| left >= LEAST_FRAMES)?;
         // RFC 9000, 14.1: the padded datagram would need more room than there is.
         let is_short = level == Level::Initial && room < LEAST_PAYLOAD.into();
-        let may_ask = !is_short
-            && (self.spaces[index].probes > 0 || self.window.allows(self.config.payload.into()));
         let has_unsent = self.has_unsent_in(index);
         let is_probe = self.spaces[index].probes > 0;
-        let asks = may_ask && (has_unsent || is_probe);
+        let payload = self.config.payload.into();
+        let asks = !is_short && (is_probe || (has_unsent && self.may_send(now, payload)));
         let ack_due = self.spaces[index].ack_at.is_some_and(|at| at <= now);
         if !ack_due && !asks {
             return None;
@@ -106,14 +110,14 @@ impl Endpoint {
 
     /// Returns whether an end that sends only acknowledgements with gaps has to ask for one itself,
     /// once in a round trip, so that it need not repeat those gaps forever (RFC 9000, 13.2.4).
-    fn needs_ping(&self, now: Time, index: usize) -> bool {
+    fn needs_ping(&mut self, now: Time, index: usize) -> bool {
         let space = &self.spaces[index];
         index == DATA
             && self.is_confirmed
             && space.received.has_gaps()
             && !space.has_eliciting()
             && space.last_eliciting_at.is_none_or(|last| last + self.rtt.smoothed <= now)
-            && self.window.allows(self.config.payload.into())
+            && self.may_send(now, self.config.payload.into())
     }
 
     /// Puts unsent data into frames as far as there is room. Returns how much room is left.
@@ -158,7 +162,7 @@ impl Endpoint {
     /// confirmed and nothing else has to be sent (RFC 9000, 14.4).
     pub(super) fn path_probe(&mut self, now: Time) -> Option<Datagram> {
         let bytes = self.path_mtu.next().filter(|_| self.is_confirmed && !self.closing)?;
-        if !self.window.allows(bytes.into()) {
+        if !self.may_send(now, bytes.into()) {
             return None;
         }
         let level = self.level(DATA)?;
@@ -200,7 +204,9 @@ impl Endpoint {
             });
         }
         if in_flight {
+            let number = (index == DATA).then_some(packet.number);
             self.window.note_sent(packet.bytes.into());
+            self.window.note_packet_sent(now, &self.rtt, number, packet.bytes);
         }
         if eliciting && !core::mem::replace(&mut self.has_asked, true) {
             self.restart_idle(now);

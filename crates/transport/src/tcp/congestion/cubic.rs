@@ -2,13 +2,15 @@
 //!
 //! Differences: the cube root is exact (Linux's has an error of 0.2 % on average).
 
+use alloc::boxed::Box;
+
 use super::hystart::Hystart;
-use super::window::Window;
+use crate::congestion::{HystartPlusPlus, Window};
 use crate::tcp::Seq;
 use crate::tcp::clock::Context;
 
 /// `struct bictcp`.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Cubic {
     /// `cnt`: how many segments must be acknowledged for the window to grow by one.
     per_increase: u32,
@@ -25,10 +27,30 @@ pub(crate) struct Cubic {
     ack_count: u32,
     /// The window that Reno would have.
     reno_cwnd: u32,
-    pub hystart: Hystart,
+    pub exit: Exit,
+}
+
+/// How slow start ends before the first loss.
+#[derive(Clone, Debug)]
+pub(crate) enum Exit {
+    /// As in Linux, or not at all if the settings say so.
+    Linux(Hystart),
+    /// As in RFC 9406.
+    Gentle(Box<HystartPlusPlus>),
+}
+
+impl Default for Exit {
+    fn default() -> Self {
+        Self::Linux(Hystart::default())
+    }
 }
 
 impl Cubic {
+    /// Creates the control of a connection. `gentle`: its HyStart++, if it has it.
+    pub(crate) fn new(gentle: Option<Box<HystartPlusPlus>>) -> Self {
+        Self { exit: gentle.map_or_else(Exit::default, Exit::Gentle), ..Self::default() }
+    }
+
     /// `cubictcp_recalc_ssthresh`; RFC 9438, 4.6 and 4.7 (fast convergence).
     pub(crate) fn ssthresh(&mut self, cwnd: u32, gentle: bool) -> u32 {
         self.epoch_start = 0;
@@ -141,15 +163,22 @@ impl Cubic {
         if self.delay_min_us == 0 || self.delay_min_us > delay_us {
             self.delay_min_us = delay_us;
         }
-        if cx.config.hystart && !self.hystart.found() && window.in_slow_start() {
-            self.hystart.update(cx, window, self.delay_min_us, delay_us, progress);
+        if let Exit::Linux(hystart) = &mut self.exit
+            && cx.config.hystart
+            && !hystart.found()
+            && window.in_slow_start()
+        {
+            hystart.update(cx, window, self.delay_min_us, delay_us, progress);
         }
     }
 
-    /// `bictcp_init`, and `CA_EVENT_LOSS` in `cubictcp_state`: forgets everything.
+    /// `bictcp_init`, and `CA_EVENT_LOSS` in `cubictcp_state`: forgets everything but HyStart++.
     pub(crate) fn reset(&mut self, now_us: u32, snd_nxt: Seq) {
-        *self = Self::default();
-        self.hystart.start_round(now_us, snd_nxt);
+        *self = Self { exit: core::mem::take(&mut self.exit), ..Self::default() };
+        if let Exit::Linux(hystart) = &mut self.exit {
+            *hystart = Hystart::default();
+            hystart.start_round(now_us, snd_nxt);
+        }
     }
 
     /// `CA_EVENT_TX_START`: idle time does not count for the epoch.
@@ -460,7 +489,7 @@ mod tests {
                 [("reno", 0.1, reno), ("cubic", 0.1, cubic_100_ms), ("cubic", 0.01, cubic_10_ms)]
             {
                 let mut control = match name {
-                    "reno" => Control::Reno,
+                    "reno" => Control::Reno(None),
                     _ => Control::Cubic(Cubic::default()),
                 };
                 let mean = mean_window(rtt_s, period, &mut control);
@@ -488,13 +517,13 @@ mod tests {
             (10_000.0, f64::NAN, 2.9e-8, 0.1),
         ] {
             let window = mbits * 1e6 * 0.1 / 8.0 / 1500.0;
-            for (p, control, far) in
-                [(reno, Control::Reno, 0.05), (cubic, Control::Cubic(Cubic::default()), far)]
+            for (p, mut control, far) in
+                [(reno, Control::Reno(None), 0.05), (cubic, Control::Cubic(Cubic::default()), far)]
             {
                 if p.is_nan() {
                     continue;
                 }
-                let mean = mean_window(0.1, (1.0 / p) as u64, &mut control.clone());
+                let mean = mean_window(0.1, (1.0 / p) as u64, &mut control);
                 let off = (mean / window - 1.0).abs();
                 assert!(off < far, "{mbits} {p}: {mean}, and not {window}");
             }

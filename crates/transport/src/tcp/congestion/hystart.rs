@@ -4,7 +4,7 @@
 //! 9406 describes the delay part with a gentler exit, which Linux does not have. Differences: none.
 
 use super::cubic::Progress;
-use super::window::Window;
+use crate::congestion::Window;
 use crate::tcp::Seq;
 use crate::tcp::clock::Context;
 

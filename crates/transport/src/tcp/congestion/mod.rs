@@ -3,66 +3,63 @@
 //! Source: Linux 6.1 net/ipv4/tcp_cong.c. The window is counted in segments. A control knows the
 //! window and the clock, but nothing about packets.
 
-mod bbr;
 mod cubic;
-mod dctcp;
 mod hystart;
 mod outside;
-mod path;
-mod prague;
-mod reno;
-mod sample;
-mod window;
 
 use alloc::boxed::Box;
 
 use narrows_units::Span;
 
 use super::clock::{Context, elapsed_us};
-use super::{Congestion, EcnResponse, Seq};
-pub(super) use bbr::Bbr;
-use cubic::Cubic;
+use super::{Config, Congestion, EcnResponse, Seq};
+use crate::congestion::{
+    Dctcp, Delivery, HystartPlusPlus, MOST_SEGMENTS, Model, Prague, Scaling, Signal, Step, Window,
+    reno,
+};
+use crate::flow_sample::CONSERVATIVE;
 pub(super) use cubic::Progress;
-use dctcp::Dctcp;
-pub use outside::{CloneControl, CongestionControl, Custom};
-pub(super) use path::Path;
-pub(super) use sample::{Delivery, Rate, RateSample};
-pub(super) use window::INFINITE_SSTHRESH;
-pub use window::{Signal, Window};
+use cubic::{Cubic, Exit};
+pub use outside::{Acknowledgement, CongestionControl, Custom, DeliveryRate};
 
+/// The bursts for which BBR v3's window has room (draft-ietf-ccwg-bbr-06, 5.5.8.1).
+const QUANTA: u32 = 3;
 /// The length in bytes of the headers of IPv4, and of TCP with timestamps and the AccECN option.
 const HEADERS: u16 = 64;
 
 /// The congestion control of one sender, with its state.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Control {
-    Reno,
+    /// With HyStart++, if the settings say so.
+    Reno(Option<Box<HystartPlusPlus>>),
     Cubic(Cubic),
-    Bbr(Box<Bbr>),
+    Bbr(Model),
     Dctcp(Dctcp),
-    Prague(Box<prague::Prague>),
+    Prague(Box<Prague>),
     Custom(Box<dyn CongestionControl>),
 }
 
 impl Control {
     /// Creates the control of a connection whose first sequence number is `first`.
-    pub(super) fn new(congestion: &Congestion, first: Seq) -> Self {
-        match congestion {
-            Congestion::Reno => Self::Reno,
-            Congestion::Cubic => Self::Cubic(Cubic::default()),
-            Congestion::Bbr => Self::Bbr(Box::new(Bbr::new(first.0))),
+    pub(super) fn new(config: &Config, first: Seq) -> Self {
+        let gentle = || config.slow_start.state(first).map(Box::new);
+        match &config.congestion {
+            Congestion::Reno => Self::Reno(gentle()),
+            Congestion::Cubic => Self::Cubic(Cubic::new(gentle())),
+            Congestion::Bbr => Self::Bbr(Model::v1(first.0)),
+            Congestion::BbrV3 => Self::Bbr(Model::v3(first.0, QUANTA)),
             Congestion::Dctcp => Self::Dctcp(Dctcp::new(first)),
-            Congestion::Prague => Self::Prague(Box::new(prague::Prague::new(first))),
-            Congestion::Custom(custom) => Self::Custom(custom.make()),
+            Congestion::Prague => Self::Prague(Box::new(Prague::new(first))),
+            Congestion::Custom(custom) => Self::Custom(custom.make(first.0)),
         }
     }
 
     /// Returns the model of the path, if it sets the pace and the window (`cong_control`).
     #[inline]
-    pub(super) fn model(&mut self) -> Option<&mut Bbr> {
+    pub(super) fn model(&mut self) -> Option<&mut Model> {
         match self {
             Self::Bbr(bbr) => Some(bbr),
-            Self::Reno | Self::Cubic(_) | Self::Dctcp(_) | Self::Prague(_) | Self::Custom(_) => {
+            Self::Reno(_) | Self::Cubic(_) | Self::Dctcp(_) | Self::Prague(_) | Self::Custom(_) => {
                 None
             }
         }
@@ -73,7 +70,35 @@ impl Control {
         match self {
             Self::Bbr(bbr) => Some(bbr.phase()),
             Self::Custom(control) => control.phase(),
-            Self::Reno | Self::Cubic(_) | Self::Dctcp(_) | Self::Prague(_) => None,
+            Self::Reno(Some(gentle)) | Self::Cubic(Cubic { exit: Exit::Gentle(gentle), .. }) => {
+                gentle.is_conservative().then_some(CONSERVATIVE)
+            }
+            Self::Reno(None) | Self::Cubic(_) | Self::Dctcp(_) | Self::Prague(_) => None,
+        }
+    }
+
+    /// Returns the state of HyStart++, if the control has it.
+    #[inline]
+    fn gentle(&mut self) -> Option<&mut HystartPlusPlus> {
+        match self {
+            Self::Reno(Some(gentle)) | Self::Cubic(Cubic { exit: Exit::Gentle(gentle), .. }) => {
+                Some(gentle)
+            }
+            Self::Reno(None)
+            | Self::Cubic(_)
+            | Self::Bbr(_)
+            | Self::Dctcp(_)
+            | Self::Prague(_)
+            | Self::Custom(_) => None,
+        }
+    }
+
+    /// Returns the share of packets, 0 to 1, that it takes to be marked, if it estimates one.
+    pub(super) fn alpha(&self) -> Option<f64> {
+        match self {
+            Self::Dctcp(dctcp) => Some(dctcp.alpha()),
+            Self::Prague(prague) => Some(prague.alpha()),
+            Self::Reno(_) | Self::Cubic(_) | Self::Bbr(_) | Self::Custom(_) => None,
         }
     }
 
@@ -81,7 +106,17 @@ impl Control {
     /// the window.
     #[inline]
     pub(super) fn sets_window(&self) -> bool {
-        matches!(self, Self::Bbr(_) | Self::Prague(_))
+        match self {
+            Self::Bbr(_) | Self::Prague(_) => true,
+            Self::Custom(control) => control.owns_window(),
+            Self::Reno(_) | Self::Cubic(_) | Self::Dctcp(_) => false,
+        }
+    }
+
+    /// Returns whether it is one from outside.
+    #[inline]
+    pub(super) fn is_own(&self) -> bool {
+        matches!(self, Self::Custom(_))
     }
 
     /// `ca_ops->init`: the connection is established. What the handshake measured is forgotten
@@ -91,7 +126,7 @@ impl Control {
             Self::Cubic(cubic) => cubic.reset(now_us, snd_nxt),
             Self::Dctcp(dctcp) => dctcp.start(snd_nxt),
             Self::Prague(prague) => prague.start(now_us, snd_nxt),
-            Self::Reno | Self::Bbr(_) | Self::Custom(_) => {}
+            Self::Reno(_) | Self::Bbr(_) | Self::Custom(_) => {}
         }
     }
 
@@ -99,18 +134,21 @@ impl Control {
     pub(super) fn ssthresh(&mut self, cx: &Context, window: Window, signal: Signal) -> u32 {
         let cwnd = window.cwnd;
         let gentle = signal == Signal::EcnEcho && cx.config.ecn_response == EcnResponse::Abe;
+        if let Some(hystart) = self.gentle() {
+            hystart.end();
+        }
         match self {
-            Self::Reno => reno::ssthresh(cwnd, gentle),
+            Self::Reno(_) => reno::ssthresh(cwnd, gentle),
             Self::Cubic(cubic) => cubic.ssthresh(cwnd, gentle),
             Self::Bbr(bbr) => {
-                bbr.on_loss(cwnd);
+                bbr.on_recovery(cwnd);
                 window.ssthresh
             }
             Self::Dctcp(dctcp) => dctcp.ssthresh(cwnd, signal == Signal::EcnEcho),
             Self::Prague(prague) => match signal {
                 Signal::Loss => prague.on_loss(window),
                 Signal::EcnEcho => {
-                    prague.on_mark(cx, window);
+                    prague.on_mark(&step(cx), window);
                     window.ssthresh
                 }
             },
@@ -137,7 +175,7 @@ impl Control {
     #[inline]
     pub(super) fn steer(&mut self, cx: &Context, window: &mut Window, ack: &Delivery) -> bool {
         let Self::Prague(prague) = self else { return false };
-        prague.on_ack(cx, window, ack);
+        prague.on_ack(&step(cx), window, ack);
         true
     }
 
@@ -151,15 +189,18 @@ impl Control {
     /// `ca_ops->cong_avoid`: grows the window after `acked` segments. Call only if the window
     /// limited the sender.
     #[inline]
-    pub(super) fn avoid(&mut self, cx: &Context, window: &mut Window, acked: u32) {
+    pub(super) fn avoid(&mut self, cx: &Context, window: &mut Window, mut acked: u32) {
+        if window.in_slow_start()
+            && let Some(hystart) = self.gentle()
+        {
+            let most = if cx.config.paces() { u64::MAX } else { MOST_SEGMENTS };
+            acked = hystart.growth(acked.into(), most) as u32;
+        }
         match self {
-            Self::Reno | Self::Dctcp(_) => reno::avoid(window, acked),
+            Self::Reno(_) | Self::Dctcp(_) => reno::avoid(window, acked),
             Self::Cubic(cubic) => cubic.avoid(cx, window, acked),
             Self::Bbr(_) | Self::Prague(_) => {}
-            Self::Custom(control) => {
-                control.avoid(cx.now, window, acked);
-                window.cwnd = window.cwnd.max(1);
-            }
+            Self::Custom(control) => control.grow(cx.now, window, acked),
         }
     }
 
@@ -172,8 +213,14 @@ impl Control {
         delay_us: u32,
         progress: Progress,
     ) {
+        if window.in_slow_start()
+            && let Some(hystart) = self.gentle()
+            && hystart.on_round_trip(delay_us, progress.snd_una, progress.snd_nxt)
+        {
+            window.ssthresh = window.cwnd;
+        }
         match self {
-            Self::Reno | Self::Bbr(_) | Self::Dctcp(_) | Self::Prague(_) => {}
+            Self::Reno(_) | Self::Bbr(_) | Self::Dctcp(_) | Self::Prague(_) => {}
             Self::Cubic(cubic) => cubic.on_delay(cx, window, delay_us, progress),
             Self::Custom(control) => {
                 control.on_round_trip(cx.now, Span::from_us(delay_us.into()));
@@ -184,10 +231,9 @@ impl Control {
     /// `ca_ops->set_state` with `TCP_CA_Loss`.
     pub(super) fn on_timeout(&mut self, cx: &Context, snd_nxt: Seq) {
         match self {
-            Self::Reno | Self::Bbr(_) | Self::Dctcp(_) => {}
+            Self::Reno(_) | Self::Bbr(_) | Self::Dctcp(_) | Self::Custom(_) => {}
             Self::Prague(prague) => prague.on_timeout(),
             Self::Cubic(cubic) => cubic.reset(cx.us, snd_nxt),
-            Self::Custom(control) => control.on_timeout(cx.now),
         }
     }
 
@@ -199,6 +245,16 @@ impl Control {
             cubic.on_restart(cx, elapsed_us(cx.us, last_sent_us));
         }
     }
+}
+
+/// Returns what Prague needs of a step.
+fn step(cx: &Context) -> Step {
+    let scaling = Scaling {
+        is_on: cx.config.prague_rtt_scaling,
+        target: cx.config.prague_rtt_target,
+        transition: cx.config.prague_rtt_transition,
+    };
+    Step { us: cx.us, scaling }
 }
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ use super::ack::{Ack, flag};
 use super::episode::Episode;
 use super::scoreboard::{EVER_RETRANSMITTED, FIN, LOST, RETRANSMITTED};
 use super::{Sender, State, todo};
+use crate::congestion::Signal;
 use crate::tcp::Recovery;
 use crate::tcp::clock::{Context, elapsed_us};
-use crate::tcp::congestion::Signal;
 use crate::tcp::segment::Header;
 
 /// The third duplicate starts fast retransmit (RFC 5681, 3.2).
@@ -141,7 +141,7 @@ impl Sender {
     pub(super) fn enter_loss_classic(&mut self, cx: &Context) {
         let mut position = self.board.head();
         while position != self.board.tail() {
-            self.mark_lost(position);
+            self.mark_lost(cx, position);
             position = position.wrapping_add(1);
         }
         self.retransmit_from_head();

@@ -5,9 +5,9 @@
 //! `tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`. `Fresh`: ns-2's on-off comparisons.
 
 use super::{Sender, State};
+use crate::congestion::INFINITE_SSTHRESH;
 use crate::tcp::RestartAfterIdle;
 use crate::tcp::clock::{Context, elapsed_us};
-use crate::tcp::congestion::INFINITE_SSTHRESH;
 
 impl Sender {
     /// `tcp_is_cwnd_limited`.

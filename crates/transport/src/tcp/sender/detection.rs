@@ -79,7 +79,7 @@ impl Sender {
                 if self.rack.newest.is_after(Sent::of(&record)) {
                     let remaining_us = self.rack.remaining_us(cx, &record, window_us);
                     if remaining_us <= 0 {
-                        self.mark_lost(position);
+                        self.mark_lost(cx, position);
                         self.board.at_mut(position).flags |= UNLISTED;
                     } else {
                         longest_us = longest_us.max(Some(remaining_us as u32));

@@ -8,9 +8,9 @@
 use narrows_units::{Rate, Span};
 
 use super::{Sender, State};
+use crate::congestion::INFINITE_SSTHRESH;
+use crate::congestion::window_rate;
 use crate::flow_sample::{AVOIDANCE, CWR, FlowSample, LOSS, RECOVERY, SLOW_START};
-use crate::tcp::congestion::INFINITE_SSTHRESH;
-use crate::tcp::pace::window_rate;
 
 impl Sender {
     /// Returns what it knows.
@@ -32,6 +32,7 @@ impl Sender {
                 .min(u64::from(self.snd_nxt.0.wrapping_sub(self.snd_una.0))),
             retransmissions: self.tally.retransmitted.into(),
             state: self.control.phase().unwrap_or_else(|| self.word()),
+            alpha: self.control.alpha(),
         }
     }
 
@@ -58,7 +59,7 @@ mod tests {
     use core::num::NonZeroU32;
 
     use super::*;
-    use crate::tcp::congestion::Window;
+    use crate::congestion::Window;
     use crate::tcp::sender::{Start, Tally};
     use crate::tcp::{Config, Congestion, Seq};
 
@@ -83,6 +84,7 @@ mod tests {
             in_flight: 0,
             retransmissions: 0,
             state: SLOW_START,
+            alpha: None,
         };
         let sender = sender(&config);
         assert_eq!(sender.sample(), sample);

@@ -14,25 +14,25 @@ use self::silent::Standing;
 use super::rtt::LONGEST_RTT_US;
 use super::{Negotiated, Outgoing, Sender, Start};
 use crate::FlowSample;
+use crate::congestion::Window;
 use crate::prefetch::{Prefetch, Step};
 use crate::tcp::accurate_ecn::ace_of;
 use crate::tcp::clock::Context;
-use crate::tcp::congestion::Window;
 use crate::tcp::segment::Header;
 use crate::tcp::{AccurateEcn, Config, Counters, Flags, Seq};
 
 /// A sending half.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Half {
     /// It has sent nothing but SYNs and acknowledgements.
-    Silent(Silent),
+    Silent(Box<Silent>),
     /// It has or had something to send.
     Active(Box<Sender>),
 }
 
 impl Half {
     pub(crate) fn new(config: &Config, first: Seq) -> Self {
-        Self::Silent(Silent::new(config, first))
+        Self::Silent(Box::new(Silent::new(config, first)))
     }
 
     /// Starts sending: the connection is established.
@@ -465,7 +465,7 @@ impl Prefetch for Half {
     #[inline(always)]
     fn prefetch(&self, (): (), step: Step) -> u32 {
         match (step, self) {
-            (Step::First, Self::Silent(silent)) => silent.next.0 ^ silent.start.window,
+            (Step::Second, Self::Silent(silent)) => silent.next.0 ^ silent.start.window,
             (Step::Second, Self::Active(sender)) => sender.prefetch((), Step::First),
             (Step::Third, Self::Active(sender)) => sender.prefetch((), Step::Second),
             _ => 0,

@@ -11,7 +11,8 @@
 //! - `min_rtt` is the minimum over the whole connection, not over the last 300 s.
 //! - There is no metrics cache between connections, no MTU probing, no thin-stream timeout and no
 //!   urgent data.
-//! - The send buffer is unlimited. PSH is set where the application's data end.
+//! - The send buffer is unlimited. PSH is set where the application's data end, and while windows
+//!   are small also before (`forced_push`), as if the application wrote 64 KiB at a time.
 //! - A receiver never takes back what it has SACKed. If the scoreboard suggests that it did, it is
 //!   repaired only at the timeout.
 
@@ -26,6 +27,7 @@ mod flow_sample;
 mod frto;
 mod half;
 mod output;
+mod own;
 mod pace;
 mod path_mtu;
 mod rack;
@@ -53,10 +55,9 @@ use self::rtt::Rtt;
 use self::scoreboard::Scoreboard;
 use self::unsent::Unsent;
 use super::clock::Context;
-use super::congestion::{Control, Window};
-use super::pace::Pace;
-use super::repair::State;
+use super::congestion::Control;
 use super::{Config, Congestion, Recovery, Seq};
+use crate::congestion::{Pace, State, Window};
 use crate::prefetch::{Prefetch, Step};
 pub(super) use half::{Half, Silent};
 pub(super) use output::Outgoing;
@@ -77,7 +78,7 @@ pub(super) enum Timer {
 }
 
 /// The sending half. The most-used fields come first, and memory has them in this order.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 #[repr(C)]
 pub(super) struct Sender {
     // Used for every acknowledgement and every segment.
@@ -200,7 +201,7 @@ impl Sender {
             snd_nxt: first,
             snd_wnd: 0,
             snd_wl1: Seq::default(),
-            window: Window::new(config),
+            window: Window::new(config.initial_window, config.initial_ssthresh),
             packets_out: 0,
             sacked_out: 0,
             lost_out: 0,
@@ -212,7 +213,7 @@ impl Sender {
             mss: config.mss,
             peer_scale: 0,
             sack: false,
-            pace: config.paces().then(|| Box::new(Pace::new(config.congestion == Congestion::Bbr))),
+            pace: config.paces().then(|| Box::new(Pace::new(config.congestion.models_path()))),
             timer_at: MaybeTime::NONE,
             board: Scoreboard::default(),
             unsent: Unsent::default(),
@@ -247,7 +248,7 @@ impl Sender {
             dsack_dups: 0,
             dupacks: 0,
             inflation: 0,
-            control: Control::new(&config.congestion, first),
+            control: Control::new(config, first),
             accurate: None,
             tally: Tally::default(),
         }
@@ -266,7 +267,7 @@ impl Sender {
         };
         if config.congestion == Congestion::Prague && self.accurate.is_none() {
             // Without exact counts it must not be Prague.
-            self.control = Control::Reno;
+            self.control = Control::Reno(None);
         }
         self.snd_wnd = start.window;
         self.snd_wl1 = start.peer_seq;
@@ -391,7 +392,7 @@ impl Sender {
     fn arm_for_sending(&mut self, cx: &Context, timer: Timer, jiffies: u32) {
         let ahead = match &self.pace {
             None => 0,
-            Some(pace) => pace.ahead_us(cx) / cx.tick_us(),
+            Some(pace) => pace.ahead_us(cx.now) / cx.tick_us(),
         };
         self.arm(cx, timer, jiffies.saturating_add(ahead));
     }

@@ -4,16 +4,17 @@
 
 use super::ack::{Ack, flag};
 use super::{Sender, todo};
+use crate::congestion::{Lost, Model, Path, Rates, window_rate};
 use crate::tcp::clock::Context;
-use crate::tcp::congestion::{Bbr, Path};
-use crate::tcp::pace::window_rate;
-use crate::tcp::rate::Rates;
 
 /// What a sender does with its pacing.
 impl Sender {
     /// Begins to pace: the connection is established.
     pub(super) fn start_pace(&mut self, cx: &Context) {
-        if self.pace.is_some() && !self.with_model(false, |bbr, path| bbr.start(cx, path)) {
+        if self.pace.is_none() || self.start_own(cx) {
+            return;
+        }
+        if !self.with_model(false, |bbr, path| bbr.start(&cx.moment(), path)) {
             self.follow_window();
         }
     }
@@ -21,7 +22,7 @@ impl Sender {
     /// Returns whether the pace holds the next segment back.
     #[inline(always)]
     pub(super) fn is_held_back(&mut self, cx: &Context) -> bool {
-        self.pace.as_mut().is_some_and(|pace| pace.holds(cx))
+        self.pace.as_mut().is_some_and(|pace| pace.holds(cx.now))
     }
 
     /// Goes on, if only the pace has held the sender back until now (`tcp_tsq_write`).
@@ -35,17 +36,23 @@ impl Sender {
         resumes
     }
 
-    /// Notes that the segment at `index` of the scoreboard leaves. `idle`: nothing else was in
-    /// flight.
+    /// Notes that the segment at `index` of the scoreboard leaves. `in_flight` counts it. `idle`:
+    /// nothing else was in flight.
     #[inline]
-    pub(super) fn note_paced(&mut self, cx: &Context, index: u32, len: u16, idle: bool) {
+    pub(super) fn note_paced(
+        &mut self,
+        cx: &Context,
+        (index, in_flight): (u32, u32),
+        len: u16,
+        idle: bool,
+    ) {
         let Some(pace) = &mut self.pace else { return };
         let shortest_us = self.rtt.shortest_us().unwrap_or(0);
         let offload = cx.config.segmentation_offload;
         let burst = pace.burst_size(offload, self.mss, shortest_us);
-        pace.note_sent(cx, len, burst);
+        pace.note_sent(cx.now, len, burst);
         if let Some(rates) = &mut pace.rates {
-            rates.note_sent(index, cx.us, idle);
+            rates.note_sent(index, cx.us, idle, (in_flight, self.lost));
         }
     }
 
@@ -80,6 +87,10 @@ impl Sender {
     /// `tcp_cong_control` of a sender that paces.
     #[inline(never)]
     pub(super) fn control_paced(&mut self, cx: &Context, ack: &Ack, delivered: u32, lost: u32) {
+        if self.control.is_own() {
+            self.control_own(cx, ack, delivered, lost);
+            return;
+        }
         if self.steer(cx, ack, delivered) {
             self.follow_window();
             return;
@@ -90,15 +101,27 @@ impl Sender {
             return;
         }
         let shortest_us = self.rtt.shortest_us().unwrap_or(u32::MAX);
-        let counts = (delivered, self.delivered, lost);
+        let (counts, losses) = ((delivered, self.delivered), (lost, self.lost));
         let Some(rates) = self.rates() else { return };
-        let sample = rates.sample(cx.us, counts, shortest_us, ack.control_rtt_us());
+        let sample = rates.sample(cx.us, counts, losses, shortest_us, ack.control_rtt_us());
         let delayed = ack.has(flag::MAYBE_DELAYED);
-        self.with_model(delayed, |bbr, path| bbr.on_ack(cx, path, &sample));
+        self.with_model(delayed, |bbr, path| bbr.on_ack(&cx.moment(), path, &sample));
+    }
+
+    /// Tells a model of the path that the segment at `position` of the scoreboard was lost.
+    #[inline]
+    pub(super) fn tell_loss(&mut self, cx: &Context, position: u32) {
+        let (head, lost) = (self.board.head(), self.lost);
+        let Some(rates) = self.rates() else { return };
+        if let Some(sent) = rates.sent_state(position.wrapping_sub(head), lost) {
+            let record = self.board.at(position);
+            let lost = Lost { begin: record.seq, end: record.end(), sent };
+            self.with_model(false, |bbr, path| bbr.on_lost(&cx.moment(), path, &lost));
+        }
     }
 
     /// Sets the pace of a control that has none of its own.
-    fn follow_window(&mut self) {
+    pub(super) fn follow_window(&mut self) {
         let Some(pace) = &mut self.pace else { return };
         if let Some(eighths) = self.rtt.smoothed_eighths_us() {
             let pace_of_control = self.control.pace(self.mss);
@@ -112,7 +135,7 @@ impl Sender {
     pub(super) fn with_model(
         &mut self,
         ack_is_delayed: bool,
-        f: impl FnOnce(&mut Bbr, &mut Path),
+        f: impl FnOnce(&mut Model, &mut Path),
     ) -> bool {
         let in_flight = self.in_flight();
         let (Some(bbr), Some(pace)) = (self.control.model(), &mut self.pace) else { return false };
@@ -126,6 +149,8 @@ impl Sender {
             srtt_us: self.rtt.smoothed_us(),
             shortest_us: self.rtt.shortest_us(),
             recovery: self.state,
+            is_cwnd_limited: self.cwnd_limited,
+            has_selective_acks: self.sack,
             ack_is_delayed,
         };
         f(bbr, &mut path);

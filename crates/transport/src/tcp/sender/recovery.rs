@@ -19,9 +19,9 @@ use core::num::NonZeroU32;
 use super::ack::{Ack, Resend, flag};
 use super::scoreboard::{LOST, RETRANSMITTED, SACKED};
 use super::{Sender, State};
+use crate::congestion::Signal;
 use crate::tcp::Recovery;
 use crate::tcp::clock::Context;
-use crate::tcp::congestion::Signal;
 
 impl Sender {
     /// Handles an acknowledgement that is a duplicate, that has SACKs or an ECN echo, or that comes
@@ -234,13 +234,13 @@ impl Sender {
                 self.state < State::Recovery && self.sacked_out >= self.reordering()
             };
             if is_lost && !self.board.at(head).has(LOST) {
-                self.mark_lost(head);
+                self.mark_lost(cx, head);
             }
         }
     }
 
     /// Marks a segment lost. If it was sent again, the retransmission is lost, too.
-    pub(super) fn mark_lost(&mut self, position: u32) {
+    pub(super) fn mark_lost(&mut self, cx: &Context, position: u32) {
         let record = self.board.at_mut(position);
         let again = record.has(RETRANSMITTED);
         if record.has(SACKED) || (record.has(LOST) && !again) {
@@ -255,6 +255,7 @@ impl Sender {
         }
         self.lost = self.lost.wrapping_add(1);
         self.retransmit_from(position);
+        self.tell_loss(cx, position);
     }
 
     /// Marks by count (RFC 6675, IsLost): a segment is lost if DupThresh segments above it are
@@ -266,7 +267,7 @@ impl Sender {
         let Some(mut above) = self.sacked_out.checked_sub(self.reordering()) else {
             let head = self.board.head();
             if begun && !self.board.at(head).has(SACKED | LOST) {
-                self.mark_lost(head);
+                self.mark_lost(cx, head);
             }
             return;
         };
@@ -277,7 +278,7 @@ impl Sender {
                 let Some(left) = above.checked_sub(1) else { return };
                 above = left;
             } else if !record.has(LOST) {
-                self.mark_lost(position);
+                self.mark_lost(cx, position);
             }
             position = position.wrapping_add(1);
         }

@@ -5,9 +5,10 @@
 
 use super::ack::{Ack, flag};
 use super::{Reduction, Sender, State};
+use crate::congestion::{INFINITE_SSTHRESH, Signal};
 use crate::tcp::Reduction as ReductionRule;
 use crate::tcp::clock::Context;
-use crate::tcp::congestion::{Control, INFINITE_SSTHRESH, Signal};
+use crate::tcp::congestion::Control;
 
 impl Sender {
     /// `tcp_init_cwnd_reduction`.
@@ -60,7 +61,7 @@ impl Sender {
         let count = self.window.count + 1;
         self.window.count = count & 1;
         let floor = match self.control {
-            Control::Reno => self.window.ssthresh / 2,
+            Control::Reno(_) => self.window.ssthresh / 2,
             _ => self.window.ssthresh,
         };
         if self.window.cwnd > floor {
@@ -90,6 +91,7 @@ impl Sender {
         if self.state < State::Cwr {
             self.undo.rule_out();
             self.begin_reduction(cx, Signal::EcnEcho);
+            self.with_model(false, |bbr, path| bbr.on_mark(&cx.moment(), path));
             self.state = State::Cwr;
             self.tally.ecn_reductions += 1;
         }

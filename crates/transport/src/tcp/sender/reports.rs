@@ -3,8 +3,8 @@
 
 use super::ack::{Ack, flag};
 use super::{Sender, State};
+use crate::congestion::Delivery;
 use crate::tcp::clock::Context;
-use crate::tcp::congestion::Delivery;
 use crate::tcp::segment::Header;
 
 impl Sender {

@@ -10,8 +10,8 @@ use narrows_units::MaybeTime;
 use super::rack::DEFAULT_REORDERING;
 use super::scoreboard::SACKED;
 use super::{Sender, State, Timer, todo};
+use crate::congestion::Signal;
 use crate::tcp::clock::{Context, elapsed_us};
-use crate::tcp::congestion::Signal;
 
 impl Sender {
     /// Handles the timer, if it has fired.
@@ -129,6 +129,7 @@ impl Sender {
         }
         self.state = State::Loss;
         self.with_model(false, |bbr, path| bbr.on_timeout(path, cx.us));
+        self.with_own(cx, |control, now, window| control.on_timeout(now, window));
         self.high_seq = self.snd_nxt;
         self.probe = None;
         self.queue_cwr = self.announces_reductions();
@@ -155,7 +156,7 @@ impl Sender {
                 position = position.wrapping_add(1);
                 continue;
             }
-            self.mark_lost(position);
+            self.mark_lost(cx, position);
             position = position.wrapping_add(1);
         }
         self.retransmit_from_head();

@@ -5,9 +5,9 @@
 //! is one packet. The ring doubles when it is full, so a full window costs at most 32 bytes for
 //! each segment.
 
+use crate::congestion::Delivered;
 use crate::prefetch::{Prefetch, Step};
 use crate::tcp::Seq;
-use crate::tcp::rate::Delivered;
 use alloc::boxed::Box;
 use alloc::vec;
 

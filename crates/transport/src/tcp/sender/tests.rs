@@ -7,7 +7,7 @@ mod sending;
 
 use super::ack::{Ack, flag};
 use super::*;
-use crate::tcp::congestion::{INFINITE_SSTHRESH, Signal};
+use crate::congestion::{INFINITE_SSTHRESH, Signal};
 use crate::tcp::{Congestion, Reduction as Rule, RestartAfterIdle};
 
 fn linux() -> Config {

@@ -6,9 +6,9 @@
 
 use super::ack::{Ack, flag};
 use super::{Outgoing, Probe, SLACK_US, Sender, State, Timer};
+use crate::congestion::Signal;
 use crate::tcp::Seq;
 use crate::tcp::clock::Context;
-use crate::tcp::congestion::Signal;
 
 impl Sender {
     /// Returns whether a probe watches what is in flight.

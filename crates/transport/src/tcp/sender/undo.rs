@@ -109,7 +109,7 @@ impl Sender {
     /// RFC 4015, 3.2: the window and its threshold return to what they were.
     fn take_back(&mut self, cx: &Context) {
         if let Some(ssthresh) = self.undo.ssthresh {
-            if !self.with_model(false, |bbr, _| bbr.on_undo()) {
+            if !self.with_model(false, |bbr, path| bbr.on_undo(path)) {
                 self.window.cwnd = self.window.cwnd.max(self.reduction.prior_cwnd);
             }
             let window = &mut self.window;
@@ -118,6 +118,7 @@ impl Sender {
                 self.queue_cwr = false;
             }
         }
+        self.with_own(cx, |control, now, window| control.on_undo(now, window));
         self.cwnd_stamp_us = cx.us;
         self.undo.rule_out();
         self.rack.advanced = true;

@@ -5,7 +5,7 @@ use narrows_units::MaybeTime;
 
 use super::super::unsent::Unsent;
 use super::super::{Negotiated, Sender, Start, Tally};
-use crate::tcp::congestion::Window;
+use crate::congestion::Window;
 use crate::tcp::segment::Header;
 use crate::tcp::{Config, Flags, Seq};
 
@@ -77,7 +77,7 @@ impl Silent {
 
     /// Returns the congestion window, which nothing has changed since the handshake.
     pub(super) fn window(&self, config: &Config) -> Window {
-        let mut window = Window::new(config);
+        let mut window = Window::new(config.initial_window, config.initial_ssthresh);
         if self.start.restart_window && self.standing != Standing::Opening {
             window.cwnd = 1;
         }

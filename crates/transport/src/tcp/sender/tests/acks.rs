@@ -39,10 +39,12 @@ fn the_short_way_does_the_same() {
         let config =
             if classic { Config::profile("ns-2").expect("a known profile") } else { linux() };
         for number in [1001, 3001, 3500, 10_001] {
-            let mut short = in_flight(&config);
-            short.sack = !classic;
-            (short.retransmits, short.cwnd_limited) = (3, true);
-            let mut long = short.clone();
+            let [mut short, mut long] = [(); 2].map(|()| {
+                let mut sender = in_flight(&config);
+                sender.sack = !classic;
+                (sender.retransmits, sender.cwnd_limited) = (3, true);
+                sender
+            });
             let cx = at(&config, 250);
             let header = Header { timestamps: Some((9, 101)), ..ack(number) };
             short.take_predicted_ack(&cx, &header);

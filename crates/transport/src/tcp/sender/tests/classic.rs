@@ -163,8 +163,8 @@ fn a_new_acknowledgement_opens_the_window_once() {
         (sender.cwnd_limited, sender.state, sender.high_seq) = (limited, state, Seq(high));
         sender.max_packets_out = 1;
         sender.inflation = 2;
-        sender.mark_lost(1);
-        sender.mark_lost(5);
+        sender.mark_lost(&at(&config, 0), 1);
+        sender.mark_lost(&at(&config, 0), 5);
         for k in [1, 6] {
             sender.board.at_mut(k).flags |= scoreboard::RETRANSMITTED;
         }
@@ -179,7 +179,7 @@ fn a_new_acknowledgement_opens_the_window_once() {
         assert_eq!(sender.todo & todo::NEW, todo::NEW);
     }
     let mut sender = sending(&config);
-    sender.mark_lost(5);
+    sender.mark_lost(&at(&config, 0), 5);
     sender.handle_ack(&at(&config, 200), &ack(1001), &[]);
     assert_eq!(sender.todo & todo::RETRANSMIT, todo::RETRANSMIT);
     // An echo halves the window once, outside recovery.

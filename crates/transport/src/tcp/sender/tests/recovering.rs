@@ -82,7 +82,7 @@ fn a_loss_is_counted_once_for_each_time_it_was_sent() {
         sender.board.at_mut(4).flags = before;
         sender.lost_out = u32::from(before & lost != 0);
         sender.retrans_out = u32::from(before & resent != 0);
-        sender.mark_lost(4);
+        sender.mark_lost(&at(&config, 0), 4);
         assert_eq!(sender.board.at(4).flags, after, "{before}");
         assert_eq!(
             (sender.lost_out, sender.retrans_out, sender.lost),
@@ -484,7 +484,7 @@ fn a_needless_reduction_is_taken_back() {
         (None, 20, 7, 14, (7, 14)),
     ] {
         let mut sender = in_flight(&config);
-        sender.mark_lost(3);
+        sender.mark_lost(&at(&config, 0), 3);
         sender.undo.ssthresh = before.and_then(NonZeroU32::new);
         sender.reduction.prior_cwnd = prior;
         sender.window = Window { cwnd, ssthresh, count: 0 };

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::*;
-use crate::tcp::{EcnControl, Flags};
+use crate::tcp::{AckPolicy, EcnControl, Flags};
 
 /// The sequence numbers, lengths and flags of what may be sent now.
 fn poll(sender: &mut Sender, config: &Config) -> Vec<(u32, u16, Flags)> {
@@ -14,7 +14,7 @@ fn poll(sender: &mut Sender, config: &Config) -> Vec<(u32, u16, Flags)> {
 }
 
 /// `tcp_cwnd_test` and `tcp_snd_wnd_test`: the congestion window counts segments in flight, the
-/// peer's window bytes. A FIN alone needs no congestion window. RFC 3042: SACKed segments make room.
+/// peer's window bytes. The segment with the FIN needs no congestion window. RFC 3042: SACKed segments make room.
 #[test]
 fn a_segment_fits_both_windows() {
     // In flight, SACKed, inflation, the state, limited transmit, the peer's window, unsent bytes.
@@ -43,6 +43,39 @@ fn a_segment_fits_both_windows() {
         let case = (packets, sacked, inflation, state, limited, window, unsent);
         assert_eq!(sent.is_some(), sends, "{case:?}");
     }
+    for (unsent, closes, sends) in [(1448, true, true), (1449, true, false), (1448, false, false)] {
+        let config = linux();
+        let mut sender = sender(&config);
+        sender.packets_out = 10;
+        sender.unsent.write(unsent);
+        sender.fin_queued = closes;
+        assert_eq!(sender.poll(&at(&config, 200)).is_some(), sends, "{unsent} {closes}");
+    }
+}
+
+/// `forced_push`, if the application writes 64 KiB at a time: these are the segments that Linux
+/// 6.1.192 pushed. With a larger window, or another receiver, it pushes none.
+#[test]
+fn half_a_window_after_a_write_a_segment_pushes() {
+    let every = Config { acks: AckPolicy::EverySegment, ..linux() };
+    for (config, window, expected) in [
+        (linux(), 64_128, &[33_304, 98_464, 163_624, 228_784][..]),
+        (linux(), 1000, &[33_304, 98_464, 163_624, 228_784]),
+        (linux(), 1 << 17, &[]),
+        (every, 64_128, &[]),
+    ] {
+        let mut sender = sender(&config);
+        let mut pushed = Vec::new();
+        for _ in 0..170 {
+            (sender.snd_wnd, sender.todo) = (window, todo::NEW);
+            sender.unsent.write(u64::MAX);
+            let sent = sender.send_new(&at(&config, 200)).expect("there are data");
+            if sent.flags.contains(Flags::PSH) {
+                pushed.push(sent.seq.0 + u32::from(sent.len) - 1);
+            }
+        }
+        assert_eq!(pushed, expected, "{window}");
+    }
 }
 
 /// RFC 9293, 3.7.4, with Minshall's change: a small segment waits only for another small one.
@@ -65,10 +98,9 @@ fn a_small_segment_waits_for_a_small_one() {
         let sent = sender.poll(&at(&config, 200));
         assert_eq!(sent.is_some(), sends, "{nagle} {fin} {packets} {small_end}");
         // A full one never waits.
-        let mut full = sender.clone();
-        full.todo = todo::NEW;
-        full.unsent.write(1448);
-        assert!(full.poll(&at(&config, 200)).is_some());
+        sender.todo = todo::NEW;
+        sender.unsent.write(1448);
+        assert!(sender.poll(&at(&config, 200)).is_some());
     }
 }
 
@@ -148,7 +180,7 @@ fn lost_segments_go_in_order_and_once() {
     ] {
         let mut sender = in_flight(&config);
         for &k in lost {
-            sender.mark_lost(k);
+            sender.mark_lost(&at(&config, 0), k);
         }
         for &k in sacked {
             sender.board.at_mut(k).flags |= scoreboard::SACKED;
@@ -185,7 +217,7 @@ fn the_search_for_lost_segments_begins_at_the_first() {
         sender.retransmit_hint = hint;
         // What was acknowledged meanwhile.
         (0..left).for_each(|_| sender.board.pop());
-        sender.mark_lost(lost);
+        sender.mark_lost(&at(&config, 0), lost);
         sender.todo = todo::RETRANSMIT;
         assert_eq!(poll(&mut sender, &config), [(1 + 1000 * lost, 1000, Flags(0))]);
     }
@@ -203,7 +235,7 @@ fn lost_segments_go_before_the_third_new_one() {
             sender.window.cwnd = 30;
             sender.unsent.write(90_000);
             if lost > 0 {
-                sender.mark_lost(2);
+                sender.mark_lost(&at(&config, 0), 2);
             }
             if resent > 0 {
                 sender.board.at_mut(2).flags |= scoreboard::RETRANSMITTED;
