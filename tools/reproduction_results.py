@@ -36,6 +36,7 @@ ARGUMENTS = {
     ),
     # Takes a quarter of an hour on two cores.
     "L4S": ("L4S", "--seeds", "3"),
+    "CAKE": ("CAKE",),
     # Needs root. Nothing else should run meanwhile.
     "R": ("R", "--seeds", "3"),
 }

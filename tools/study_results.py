@@ -18,7 +18,7 @@ from narrows.study.dns_transport.readme import filled
 CHECKOUT = Path(__file__).parents[1]
 STUDY = CHECKOUT / "python/narrows/study/dns_transport"
 README = STUDY / "README.md"
-PLOTS = ("within-1s-downloads-ecn", "paper-h")
+PLOTS = ("within-1s-operator-cubic", "paper-h")
 
 
 def main(folder: Path) -> None:

@@ -27,8 +27,9 @@ from narrows.agreement import (
 )
 from narrows.agreement.compare import at_the_jump
 from narrows.agreement.conduct import Agreement, words
+from narrows.agreement.output import agreement_table
 from narrows.agreement.plots import scatter
-from narrows.backends import get, run
+from narrows.backends import BackendError, Refusal, get, run
 from narrows.backends.kernel.backend import job_of
 from narrows.cli import main
 from narrows.results import RunFolderError
@@ -86,6 +87,7 @@ def test_the_bounds_are_the_ones_that_were_set() -> None:
         "utilisation": (0.5, True),
         "Jain's index": (0.01, False),
         "response, 95 % within": (2.0, True),
+        "share of the first group": (1.0, False),
     }
 
 
@@ -200,13 +202,39 @@ def test_the_simulator_agrees_with_itself() -> None:
     result = conduct(draws=2, seed=1, sim_seeds=2, backend="sim", distribution=SMALL)
     assert [each.number for each in result.comparisons] == [0, 1]
     for each in result.comparisons:
-        # The same program with other seeds: nothing else makes a difference.
-        assert set(each.differences()) == set(each.chance()) == {each.name for each in METRICS}
+        # The same program with other seeds: nothing else makes a difference. There is one group.
+        names = {metric.name for metric in METRICS} - {"share of the first group"}
+        assert set(each.differences()) == set(each.chance()) == names
         assert abs(each.differences()["utilisation"]) < 1.0
         assert each.goodput_difference() is not None
     document = json.loads(json.dumps(result.document()))
     assert document["complete"] is True and document["set"] == "development"
-    assert len(scatter(result).axes) == len(METRICS)
+    assert len(document["metrics"]) == len(scatter(result).axes) == len(METRICS) - 1
+
+
+def test_the_table_says_what_did_the_runs() -> None:
+    result = conduct(draws=1, seed=1, sim_seeds=1, backend="sim", distribution=SMALL)
+    assert agreement_table(result).title == "development set, seed 1: 1 draws, the simulator"
+    result.kernel = {"version": "7.3.4", "virtual_time": True}
+    assert agreement_table(result).title.endswith("Linux 7.3.4, virtual time")
+
+
+def test_a_draw_that_the_kernel_refuses_is_named_before_the_first_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuses(scenario: Scenario) -> list[Refusal]:
+        slow = scenario.links[0].direction("forward").delay > 6 * 10**9
+        return [Refusal("links[0].delay", "too long")] if slow else []
+
+    module = sys.modules[conduct.__module__]
+    monkeypatch.setattr(module, "get", lambda _name: replace(get("sim"), refusals=refuses))
+
+    def never(*_given: object, **_named: object) -> None:
+        raise AssertionError("draw 2 should have been refused before")
+
+    monkeypatch.setattr(module, "kernel_run", never)
+    with pytest.raises(BackendError, match=r"links\[0\]\.delay: the backend sim cannot honour it"):
+        conduct(draws=3, seed=1, sim_seeds=1, backend="sim", distribution=SMALL)
 
 
 def test_an_agreement_goes_on_where_it_was_stopped(

@@ -206,7 +206,7 @@ def test_a_full_disk_leaves_the_result_if_it_fits(
         write_whole(path, data)
 
     outcome = reproduce(PAPER, seeds=2, execute=pretend)
-    monkeypatch.setattr("narrows.report.page.write_whole", full)
+    monkeypatch.setattr("narrows.report.files.write_whole", full)
     with pytest.raises(RunFolderError, match="no space left on device; hint: free"):
         write([outcome], tmp_path / "out")
     result = json.loads((tmp_path / "out" / "result.json").read_text(encoding="utf-8"))

@@ -21,6 +21,7 @@ from narrows.study.dns_transport.design import EmptyChoiceError, UnknownLevel, b
 from narrows.study.dns_transport.factors import TRANSPORTS
 from narrows.study.dns_transport.measure import response_times
 from narrows.study.dns_transport.output import write
+from narrows.study.dns_transport.phrases import UNMARKED
 from narrows.study.dns_transport.pooled import FACTORS
 from narrows.sweeps.axes import axes_of
 from narrows.sweeps.conduct import base_values
@@ -28,7 +29,18 @@ from narrows.sweeps.plan import make_plan
 
 pytestmark = pytest.mark.slow
 
-FEW = ["--transport", "udp", "--transport", "tcp-new", "--queue", "fifo", "--load", "none"]
+FEW = [
+    "--place",
+    "operator",
+    "--transport",
+    "udp",
+    "--transport",
+    "tcp-new",
+    "--queue",
+    "fifo",
+    "--load",
+    "none",
+]
 
 
 @pytest.fixture(scope="module")
@@ -36,10 +48,10 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> tuple[Study, Path]:
     """UDP, TCP and stateless TCP without other load, with long replies and a path that drops."""
     folder = tmp_path_factory.mktemp("study") / "few"
     levels = {
+        "place": ["operator"],
         "transport": ["udp", "udp-tcp", "tcp-new", "tcp-kept", "tcp-stateless"],
         "queue": ["fifo"],
         "load": ["none"],
-        "round_trip": ["20ms", "50ms"],
     }
     study = dns_transport(out=folder, seeds=2, levels=levels, workers=2)
     write(study, folder)
@@ -108,18 +120,18 @@ def test_the_servers_time_is_what_the_bench_measured(few: tuple[Study, Path]) ->
 def test_the_folder_holds_report_plots_and_tables(few: tuple[Study, Path]) -> None:
     study, folder = few
     document = json.loads((folder / "study.json").read_text())
-    assert len(document["cells"]) == study.cells.height == 5 * (1 + 1 + 2 + 4)
+    assert len(document["cells"]) == study.cells.height == 5 * (1 + 2 + 2 + 4)
     assert {"within_1s_percent", "within_1s_percent_low", "packets_per_answer"} <= document[
         "cells"
     ][0].keys()
     assert pl.read_parquet(folder / "cells.parquet").equals(study.cells)
     page = (folder / "report.html").read_text()
-    assert page.index("<svg") < page.index("For DNS operators") < page.index("Every cell")
+    assert page.index("<svg") < page.index("The answer") < page.index("Every cell")
     for each in document["tables"]:
         assert f"<p>{each['title']}." in page
         assert all(f">{row[0]}</td>" in page for row in each["rows"])
-    assert (folder / "plots" / "within-1s-none.png").read_bytes()[:4] == b"\x89PNG"
-    assert (folder / "plots" / "within-1s-none.svg").read_text().startswith("<?xml")
+    assert (folder / "plots" / "within-1s-operator-none.png").read_bytes()[:4] == b"\x89PNG"
+    assert (folder / "plots" / "within-1s-operator-none.svg").read_text().startswith("<?xml")
 
 
 def test_a_study_is_read_back(few: tuple[Study, Path], tmp_path: Path) -> None:
@@ -175,8 +187,8 @@ def test_an_unknown_level_is_refused_by_name() -> None:
     [
         ({"path": ["fragments"], "queue": ["fifo"]}, False, "`quick`"),
         ({"path": ["fragments"]}, False, "`quick`"),
-        ({"load": ["paper-h"], "queue": ["fifo"]}, True, "`queue` or `load`"),
-        ({"load": ["paper-h"], "reply": ["3000B"]}, True, "`load` or `reply`"),
+        ({"place": ["paper-h"], "queue": ["fifo"]}, True, "`place` or `queue`"),
+        ({"place": ["paper-h"], "reply": ["3000B"]}, True, "`place` or `reply`"),
         ({"path": ["512"], "queue": ["red"]}, True, "`queue` or `path`"),
     ],
 )
@@ -193,9 +205,9 @@ def test_a_choice_without_cells_is_refused_by_name(
 
 def test_what_is_left_of_a_choice_has_its_levels() -> None:
     (part,) = blocks({"path": ["fragments"], "reply": ["3000B"]}, variations=True)
-    assert part.name == "product"
-    # Two queues, two loads.
-    assert part.combinations == len(TRANSPORTS) * 2 * 2
+    assert part.name == "operator"
+    # Behind an empty FIFO, where ECN changes nothing.
+    assert part.combinations == len(UNMARKED)
 
 
 @pytest.mark.parametrize(
@@ -234,7 +246,7 @@ def test_bad_input_is_one_line(
 @pytest.mark.slow
 def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
     arguments = ["dns-transport", "--quick", *FEW, "--workers", "1", "--out", "study", "--quiet"]
-    lines = tmp_path / "study" / "product" / "rows.jsonl"
+    lines = tmp_path / "study" / "operator" / "rows.jsonl"
     first = subprocess.Popen(
         [sys.executable, "-m", "narrows", "study", *arguments, "--seeds", "40"],
         cwd=tmp_path,
@@ -261,7 +273,7 @@ def test_an_interrupted_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
         workers=2,
     )
     assert study.status == "complete"
-    assert study.runs.height == 40
+    assert study.runs.height == 120  # In three places.
     assert lines.read_bytes().startswith(kept)
 
 
@@ -274,17 +286,17 @@ def test_json_has_every_cell(
     document = json.loads(capsys.readouterr().out)
     assert [cell["transport"] for cell in document["cells"]] == ["udp", "tcp-new"]
     assert document["status"] == "complete"
-    rows = tmp_path / "runs" / "study-dns-transport" / "product" / "rows.jsonl"
+    rows = tmp_path / "runs" / "study-dns-transport" / "operator" / "rows.jsonl"
     once = rows.read_bytes()
     # The second time, nothing is run, and the tables go to stdout.
     assert main(command) == 0
-    assert "For DNS operators" in capsys.readouterr().out
+    assert "The answer" in capsys.readouterr().out
     assert rows.read_bytes() == once
 
 
 def test_a_study_without_a_run_says_so(tmp_path: Path) -> None:
     empty = pl.DataFrame(schema=dict.fromkeys(FACTORS, pl.String) | {"seed": pl.Int64})
-    study = Study(runs=empty, seeds=(1,), status="failed", failures=("product, udp: no luck",))
+    study = Study(runs=empty, seeds=(1,), status="failed", failures=("home, udp: no luck",))
     write(study, tmp_path)
     assert "no luck" in (tmp_path / "report.html").read_text()
     document = json.loads((tmp_path / "study.json").read_text())

@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 from narrows.reproduce.statistics import Interval
-from narrows.study.dns_transport.factors import QUEUES
 from narrows.study.dns_transport.phrases import SECOND, bare, signed
 from narrows.study.dns_transport.plots import plots
 from narrows.study.dns_transport.pooled import difference, mean
@@ -18,6 +17,7 @@ from narrows.study.dns_transport.tables import Table, notes, tables
 
 pytestmark = pytest.mark.slow
 
+OPERATOR = "Behind the queues of an operator"
 PLANE = {"path": "clean", "round_trip": "20ms", "reply": "100B", "neighbours": "arp"}
 
 
@@ -25,9 +25,10 @@ def runs(shares: dict[str, dict[str, float]], **metrics: float) -> pl.DataFrame:
     """Runs of three seeds, from the share answered within a second by queue and transport."""
     rows = [
         {
+            "place": "operator",
             "transport": transport,
             "queue": queue,
-            "load": "downloads-ecn",
+            "load": "cubic",
             **PLANE,
             "seed": seed,
             # Seeds differ by a tenth of a point, alike in all cells.
@@ -80,58 +81,64 @@ def test_seeds_that_lack_a_cell_do_not_count() -> None:
     assert (found.count, found.mean) == (2, pytest.approx(60.15))
 
 
-def test_tables_name_what_was_pooled() -> None:
-    both = {"udp": 50.0, "tcp-new": 60.0}
-    found = titles(runs({"fifo": both, "drr": both}))
-    assert "Within a second over FIFO and DRR under 120 downloads with ECN" in found["transport"]
-    assert "over UDP and TCP new under 120 downloads with ECN" in found["queue"]
-    everything = titles(runs({level.name: both for level in QUEUES}))
-    assert f"over all {len(QUEUES)} queues under" in everything["transport"]
-
-
-def test_what_lacks_cells_is_not_ranked() -> None:
-    # A failure, or an interruption, took RED's new TCP: over FIFO alone it would be the best.
-    table = runs(
-        {
-            "fifo": {"udp": 80.0, "tls-new": 70.0, "tcp-new": 90.0},
-            "red": {"udp": 20.0, "tls-new": 10.0},
-        }
-    )
-    shown = next(each for each in tables(table) if each.columns[0] == "transport")
-    assert [row[0] for row in shown.rows] == ["UDP", "TLS new"]
-    assert shown.rows[0][1].startswith("50.2")
-    assert "Left out under load, because cells are missing: TCP new." in notes(table)
+def test_what_lacks_cells_is_left_blank() -> None:
+    # A failure, or an interruption, took RED's new TCP among BBR: it might be the best otherwise.
+    cubic = runs({"fifo": {"udp": 80.0, "tcp-new": 70.0}, "red": {"udp": 20.0, "tcp-new": 90.0}})
+    bbr = runs({"fifo": {"udp": 80.0, "tcp-new": 70.0}, "red": {"udp": 20.0}})
+    made = named(pl.concat([cubic, bbr.with_columns(load=pl.lit("bbr"))]))
+    cells = {row[0]: [cell.split()[0] if cell else "" for cell in row[1:]]
+             for row in made["transport", OPERATOR].rows}  # fmt: skip
+    assert cells == {"UDP": ["80.2", "20.2"], "TCP new": ["70.2", ""]}
+    best = {row[0]: row[2] for row in made["queue", "The answer"].rows}
+    assert best == {"FIFO of an operator": "UDP", "RED of an operator": "UDP"}
+    # Nor is RED compared with FIFO over transports of which it lacks one.
+    assert [row[0] for row in made["queue", OPERATOR].rows] == ["FIFO"]
 
 
 def test_tables_hold_every_line_and_its_difference() -> None:
     cells = {"udp": 50.0, "tcp-kept": 70.0, "tcp-kept-ecn": 90.0}
-    made = {each.title.split(",")[0]: each for each in tables(runs({"red-ecn": cells}))}
-    (ecn,) = made["ECN on DNS behind RED that marks"].rows
-    assert (ecn[0], ecn[3]) == ("TCP kept + ECN", "+20.0")
-    assert [cell.split()[0] for cell in ecn[1:3]] == ["70.2", "90.2"]
-    under_load = next(each for each in made.values() if each.columns[0] == "transport")
-    assert [row[0] for row in under_load.rows] == ["TCP kept + ECN", "TCP kept", "UDP"]
+    made = named(runs({"fifo": {"udp": 60.0, "tcp-kept": 40.0}, "red-ecn": cells}, page_p50_s=3.0))
+    (ecn,) = made["transport", "ECN and L4S on DNS"].rows
+    assert (ecn[0], ecn[1]) == ("TCP kept + ECN", "+20.0")
+    under_load = made["transport", OPERATOR]
+    assert list(under_load.columns) == ["transport", "FIFO", "RED with ECN"]
+    assert [row[0] for row in under_load.rows] == ["UDP", "TCP kept", "TCP kept + ECN"]
+    assert under_load.rows[2][1] == "" and under_load.rows[2][2].endswith("; 3.00")
+    queues = {row[0]: row for row in made["queue", OPERATOR].rows}
+    # Marked transports do not count, because they did not run behind FIFO.
+    assert queues["FIFO"][1].startswith("50.2") and queues["RED with ECN"][2] == "+10.0"
+    assert queues["RED with ECN"][3] == "50.2 (UDP, CUBIC)"
+    answer = {row[0]: row for row in made["queue", "The answer"].rows}
+    assert answer["RED with ECN of an operator"][2:4] == ["TCP kept + ECN", "+40.0"]
+    assert answer["FIFO of an operator"][2:4] == ["UDP", ""]
     for each in made.values():
         assert all(len(row) == len(each.columns) for row in each.rows)
 
 
-def test_costs_are_those_of_what_was_run() -> None:
+def test_pages_that_load_faster_are_better() -> None:
+    table = runs({"fifo": {"udp": 50.0, "tcp-kept": 70.0, "tls-new": 60.0}}).with_columns(
+        page_p50_s=pl.col("transport").replace_strict(
+            {"udp": 3.0, "tcp-kept": 2.0, "tls-new": 4.0}, return_dtype=pl.Float64
+        )
+    )
+    (row,) = named(table)["queue", "The answer"].rows
+    assert row[4:] == ["3.00", "TCP kept", "+1.00"]
+
+
+def test_costs_are_those_without_load() -> None:
     cells = {"udp": 50.0, "tcp-kept": 70.0}
-    table = runs({"red-ecn": cells})
-    (shown,) = (each for each in tables(table) if each.columns[0] == "transport")
-    assert "and what an answer costs there" in shown.title
-    assert [row[3:6] for row in shown.rows] == [("20.0", "2.0", "1.0")] * 2
-    quiet = table.with_columns(load=pl.lit("none"), packets_per_answer=pl.lit(3.0))
-    (shown,) = (e for e in tables(pl.concat([table, quiet])) if e.columns[0] == "transport")
-    assert "behind RED with ECN without other load" in shown.title
-    assert [row[4] for row in shown.rows] == ["3.0"] * 2
+    loaded = runs({"fifo": cells})
+    assert ("transport", "What an answer costs") not in named(loaded)
+    quiet = loaded.with_columns(load=pl.lit("none"), packets_per_answer=pl.lit(3.0))
+    shown = named(pl.concat([loaded, quiet]))["transport", "What an answer costs"]
+    assert [row[1:4] for row in shown.rows] == [("20.0", "3.0", "1.0")] * 2
 
 
 def test_one_seed_gives_no_interval() -> None:
     table = runs({"fifo": {"udp": 50.0, "tcp-kept": 90.0}}).filter(seed=1)
     assert any("only one seed" in note for note in notes(table))
-    shown = next(each for each in tables(table) if each.columns[0] == "transport")
-    assert [row[1:3] for row in shown.rows] == [("90.1", "+40.0"), ("50.1", "")]
+    (row,) = named(table)["queue", "The answer"].rows
+    assert row[1:4] == ["50.1", "TCP kept", "+40.0"]
 
 
 def test_what_contradicts_expectation_is_listed() -> None:
@@ -203,17 +210,10 @@ def test_metrics_are_written_as_they_are_rounded() -> None:
 
 def test_heat_maps_round_as_tables_do() -> None:
     # The mean over seeds 1 to 3 is the share plus 0.2.
-    table = runs({"fifo": {"udp": 99.76, "tcp-new": 61.09}}, response_p95_ms=20.0)
-    shown = next(each for each in plots(table) if each.name == "within-1s-downloads-ecn")
-    cells = [text.get_text() for text in shown.figure.axes[0].texts]
-    assert cells == ["100.0", "61.3"]
-
-
-def test_the_caption_says_why_quic_fails_behind_drr() -> None:
-    for share, said in ((0.3, True), (95.0, False)):
-        table = runs({"drr": {"udp": 99.0, "quic-new": share}}, response_p95_ms=20.0)
-        shown = next(each for each in plots(table) if each.name == "within-1s-downloads-ecn")
-        assert ("DRR drops from the front" in shown.caption) == said
+    table = runs({"fifo": {"udp": 99.76, "tcp-new": 61.09}}, page_p50_s=2.0)
+    shown = {each.name: each.figure.axes[0].texts for each in plots(table)}
+    assert [text.get_text() for text in shown["within-1s-operator-cubic"]] == ["100.0", "61.3"]
+    assert [text.get_text() for text in shown["pages-operator"]] == ["2.00", "2.00"]
 
 
 def test_seeds_that_lack_a_cell_do_not_count_in_a_difference() -> None:
@@ -230,25 +230,16 @@ def test_seeds_that_lack_a_cell_do_not_count_in_a_difference() -> None:
     assert found == without
 
 
-def test_a_table_names_only_the_load_that_was_run_and_has_no_empty_column() -> None:
+def test_a_table_has_no_empty_column() -> None:
     shares = {"udp": 90.0, "tcp-kept": 95.0}
-    (whole,) = queue_tables(runs({"fifo": shares, "red": shares}))
-    assert "with UDP and 120 downloads with ECN" in whole.title
-    assert "time in the queue, ms" in whole.columns
-    without_udp = runs({"fifo": {"tcp-kept": 95.0}, "red": {"tcp-kept": 90.0}})
-    other = runs({"fifo": shares, "red": shares}).with_columns(load=pl.lit("downloads"))
-    for table in (without_udp, other):
-        (made,) = queue_tables(table)
-        assert "time in the queue" not in f"{made.title} {made.columns}"
-        assert "downloads with ECN" not in made.title or table is without_udp
-        for place in range(1, len(made.columns)):
-            assert any(row[place] for row in made.rows), made.columns[place]
+    table = runs({"fifo": shares, "red": shares})
+    assert "time in the queue, ms" in named(table)["queue", OPERATOR].columns
+    made = named(table.with_columns(sojourn_ms=pl.lit(None, pl.Float64)))["queue", OPERATOR]
+    assert "time in the queue, ms" not in made.columns
+    for place in range(1, len(made.columns)):
+        assert any(row[place] for row in made.rows), made.columns[place]
 
 
-def queue_tables(table: pl.DataFrame) -> list[Table]:
-    return [each for each in tables(table) if each.columns[0] == "queue"]
-
-
-def titles(table: pl.DataFrame) -> dict[str, str]:
-    """The titles of the first tables with transports and with queues."""
-    return {each.columns[0]: each.title for each in reversed(tables(table))}
+def named(table: pl.DataFrame) -> dict[tuple[str, str], Table]:
+    """The tables by the head of their first column and their heading."""
+    return {(each.columns[0], each.heading): each for each in tables(table)}

@@ -74,7 +74,7 @@ class Agreement:
             before = self.kernel.get("version", kernel["version"])
             if before != kernel["version"]:
                 versions = " and ".join(
-                    _words_of_version(each) for each in (before, kernel["version"])
+                    words_of_version(each) for each in (before, kernel["version"])
                 )
                 raise RunFolderError(
                     folder or "agreement",
@@ -86,11 +86,14 @@ class Agreement:
     def summary(self, factor: float = 1.0) -> list[dict[str, Any]]:
         """Each metric's mean absolute difference, bound, and share within twice the bound.
 
+        Metrics that no draw has are left out.
+
         Args:
             factor: Only draws with this multiple of the bounds count.
         """
         counted = [each for each in self.counted if each.factor == factor]
-        return [self._entry(metric, counted, factor) for metric in METRICS]
+        found = {name for each in self.counted for name in each.differences()}
+        return [self._entry(each, counted, factor) for each in METRICS if each.name in found]
 
     @staticmethod
     def _entry(metric: Metric, counted: Sequence[Comparison], factor: float) -> dict[str, Any]:
@@ -181,15 +184,18 @@ def conduct(
         folder: Keeps the kernel's runs; runs that it already holds are not repeated.
 
     Raises:
-        BackendError: The kernel is not available, or refuses a draw.
+        BackendError: The kernel is not available, or refuses a draw; then nothing has run.
         RunFolderError: A saved run cannot be read, or belongs to another draw or kernel.
     """
     result = Agreement(seed, draws, sim_seeds, kernel_seeds, distribution=distribution.name)
+    scenarios = [distribution.drawn(seed, number) for number in range(draws)]
+    for scenario in scenarios:
+        get(backend).check(scenario)
     stop = threading.Event()
     watch = until(stop)
 
     def one(number: int) -> Comparison:
-        scenario = distribution.drawn(seed, number)
+        scenario = scenarios[number]
         real = [
             kernel_run(folder, number, scenario, backend, watch, seed=other)
             for other in range(1, kernel_seeds + 1)
@@ -224,7 +230,8 @@ def conduct(
     return result
 
 
-def _words_of_version(version: str | None) -> str:
+def words_of_version(version: str | None) -> str:
+    """What did a run: a kernel of this version, or the simulator."""
     return "the simulator" if version is None else f"Linux {version}"
 
 

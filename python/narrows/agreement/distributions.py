@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from narrows.agreement import draws, modern
+from narrows.agreement import draws, home, modern
 from narrows.scenario import Bulk, Scenario
 
 BBR_FACTOR = 2.0
@@ -32,4 +32,5 @@ class Distribution:
 
 CLASSIC = Distribution("classic", draws.drawn)
 MODERN = Distribution("modern", modern.drawn)
-DISTRIBUTIONS = {each.name: each for each in (CLASSIC, MODERN)}
+HOME = Distribution("home", home.drawn)
+DISTRIBUTIONS = {each.name: each for each in (CLASSIC, MODERN, HOME)}

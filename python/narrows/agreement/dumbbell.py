@@ -61,12 +61,20 @@ class Dumbbell:
     """When DNS starts; the metrics cover the time from then on."""
     pause_ms: float
     """The mean pause of a DNS worker."""
+    neighbours: str = ""
+    """Tables of a second group, from `others` to `neighbours`; empty if there is none."""
 
     @property
     def jitter_ms(self) -> float:
         """Half of the range of acknowledgements' delay, but never more than the delay itself."""
         frame_ms = 1e3 * FRAME_BITS / self.rate
         return min(frame_ms / 2.0, math.floor(500.0 * self.round_trip_ms) / 1e3)
+
+    @property
+    def _hosts(self) -> str:
+        own = ("senders", "server", "receivers", "stubs")
+        hosts = (*own, "others", "neighbours") if self.neighbours else own
+        return ", ".join(f'"{host}"' for host in hosts)
 
     # Long: the text of a scenario.
     def text(self) -> str:
@@ -75,7 +83,7 @@ class Dumbbell:
 name = "{self.name}"
 seed = {self.seed}
 duration = "{self.duration_s:g} s"
-nodes = {{ hosts = ["senders", "server", "receivers", "stubs"], routers = ["near", "far"] }}
+nodes = {{ hosts = [{self._hosts}], routers = ["near", "far"] }}
 
 [[links]]
 name = "bottleneck"
@@ -139,7 +147,7 @@ service_jitter_mean = "0.5 ms"
 [monitor]
 queues = {{ links = ["bottleneck.forward"], rate = 97.3 }}
 links = {{ links = ["bottleneck.forward"], rate = 10 }}
-"""
+{self.neighbours}"""
 
 
 def log_uniform(chance: random.Random, low: float, high: float) -> float:

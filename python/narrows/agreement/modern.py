@@ -10,7 +10,7 @@ The network is that of the other distribution (`dumbbell`). Each draw chooses th
 - the queue: pfifo, fq-codel, codel, fq, dualpi2, or red that marks
 - its size: half to four times the bandwidth-delay product, 15 kB to 1 MB, uniform in its logarithm;
   RED's `min` and `max` as shares of it; `target` of CoDel and DualPI2 5 to 30 ms
-- `ce_threshold`: 1 to 5 ms in CoDel, FQ-CoDel and fq for DCTCP, otherwise none
+- `ce_threshold`: 1 to 5 ms in CoDel and FQ-CoDel for DCTCP, otherwise none
 - DualPI2's `step_thresh`: 1 to 5 ms; with DCTCP, and in half of the other draws, ECT(0) goes to the
   queue L (`any_ect`)
 - DNS workers: 5 to 20; pauses of 50 to 500 ms on average; two thirds over UDP, half of these with a
@@ -78,14 +78,15 @@ def drawn(seed: int, number: int) -> Scenario:
         connections=connections,
         tcp=", ".join(settings),
         workers=workers,
-        transport=_transport(chance),
+        transport=transport(chance),
         settled_s=SETTLED_S,
         pause_ms=pause_ms,
     )
     return Scenario.parse(network.text(), file=f"draw {number} of seed {seed}")
 
 
-def _transport(chance: random.Random) -> str:
+def transport(chance: random.Random) -> str:
+    """The line of the transport of DNS."""
     kind = chance.choice(("udp", "udp", "tcp"))
     other = "true" if chance.random() < 0.5 else "false"
     if kind == "udp":
@@ -117,9 +118,15 @@ def _queue(chance: random.Random, room: float, congestion: str) -> str:
             )
         case "fq":
             flow_limit = min(100, packets)
-            return f'{{ kind = "fq", limit = {10 * packets}, flow_limit = {flow_limit}{marks} }}'
+            # No ce_threshold: it would count from the sender, whose time stamp passes veth.
+            return (
+                f'{{ kind = "fq", limit = {10 * packets}, flow_limit = {flow_limit}, '
+                "bands = true }"
+            )
         case _:
             return (
                 f'{{ kind = "dualpi2", limit = {max(packets, 100)}, target = "{target:.1f} ms", '
-                f'step_thresh = "{threshold:.1f} ms", any_ect = {any_ect} }}'
+                f'step_thresh = "{threshold:.1f} ms", any_ect = {any_ect}, '
+                # Below the shaper that gives the link its rate, as for RED.
+                "idles = false }"
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows.agreement.compare import METRICS, RESPONSE
-from narrows.agreement.conduct import Agreement
+from narrows.agreement.conduct import Agreement, words_of_version
 from narrows.agreement.draws import set_of
 from narrows.agreement.plots import write_scatter
 from narrows.results import TextTable
@@ -43,9 +43,9 @@ def agreement_table(result: Agreement) -> TextTable:
     ]
     listed = []
     for each in worst:
-        name, by = max(each.judged().items(), key=lambda found: abs(found[1]) / bounds[found[0]])
+        name, off = max(each.judged().items(), key=lambda found: abs(found[1]) / bounds[found[0]])
         values = f"{each.kernel[name]:.4g} and {each.sim[name]:.4g}"
-        listed.append((f"{each.number}", name, f"{by:+.3g}", values, each.what))
+        listed.append((f"{each.number}", name, f"{off:+.3g}", values, each.what))
     notes = [
         f"draw {each.number} is left out: {each.left_out}"
         for each in result.comparisons
@@ -64,11 +64,12 @@ def agreement_table(result: Agreement) -> TextTable:
             f"the goodput of each connection differs by {each_one:.3g} % of their mean, by rank "
             "(without a bound)"
         )
-    kernel = result.kernel
-    clock = "virtual" if kernel.get("virtual_time") else "real"
+    version = result.kernel.get("version")
+    by = words_of_version(version)
+    if version is not None:
+        by += ", virtual time" if result.kernel.get("virtual_time") else ", real time"
     return TextTable(
-        f"{set_of(result.seed)} set, seed {result.seed}: {len(result.counted)} draws, "
-        f"Linux {kernel.get('version')}, {clock} time",
+        f"{set_of(result.seed)} set, seed {result.seed}: {len(result.counted)} draws, {by}",
         ("metric", "mean difference", "by chance", "bound", "within twice that", "agrees"),
         [*blocks, ("worst draws (kernel and narrows)", listed)],
         notes,

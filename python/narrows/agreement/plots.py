@@ -18,9 +18,11 @@ def scatter(result: Agreement) -> Figure:
     """Plots all metrics. Both agree on the diagonal; rings are values that do not count."""
     figure = Figure(figsize=(12.6, 6.0), layout="constrained")
     axes = figure.subplots(2, 4)
-    for unused in axes.flat[len(METRICS) :]:
+    found = {name for each in result.counted for name in each.differences()}
+    metrics = [metric for metric in METRICS if metric.name in found]
+    for unused in axes.flat[len(metrics) :]:
         unused.remove()
-    for place, metric in zip(axes.flat, METRICS, strict=False):
+    for place, metric in zip(axes.flat, metrics, strict=False):
         known = [each for each in result.counted if metric.name in each.differences()]
         pairs, others = (
             [

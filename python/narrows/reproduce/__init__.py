@@ -6,7 +6,7 @@ framework for them is in this package:
 
 >>> from narrows.reproduce import papers
 >>> [paper.key for paper in papers()]
-['H', 'K', 'D', 'S', 'R', 'BBR', 'L4S']
+['H', 'K', 'D', 'S', 'R', 'BBR', 'L4S', 'CAKE']
 """
 
 from __future__ import annotations
@@ -60,12 +60,13 @@ def papers() -> tuple[Paper, ...]:
     from narrows.reproduce.dana_2010 import PAPER as DANA
     from narrows.reproduce.harhalakis_2011 import PAPER as HARHALAKIS
     from narrows.reproduce.hayes_2010 import PAPER as HAYES
+    from narrows.reproduce.hoiland_jorgensen_2018 import PAPER as CAKE
     from narrows.reproduce.kantawala_2002 import PAPER as KANTAWALA
     from narrows.reproduce.l4s_2022 import PAPER as L4S
     from narrows.reproduce.ware_2019 import PAPER as WARE
     from narrows.reproduce.wijnen_2012 import PAPER as WIJNEN
 
-    return (HARHALAKIS, KANTAWALA, DANA, HAYES, WIJNEN, WARE, L4S)
+    return (HARHALAKIS, KANTAWALA, DANA, HAYES, WIJNEN, WARE, L4S, CAKE)
 
 
 def ids() -> list[str]:

@@ -13,14 +13,11 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from narrows.records import USUAL_PLOT_FILES, PlotFile
+from narrows.plot_files import USUAL_PLOT_FILES, PlotFile
 from narrows.report import REPORT_FILE
-from narrows.report.page import (
-    render,
-    shown_on_page,
-    write_page,
-    write_plots,
-)
+from narrows.report.files import write_page
+from narrows.report.page import render
+from narrows.report.picture import pictures_on_page, write_pictures
 from narrows.reproduce.claims import MOST_SEEDS, Judged, Verdict
 from narrows.reproduce.measurements import Agreement, Table
 from narrows.reproduce.outcome import Outcome, document, reason
@@ -107,7 +104,7 @@ def write(
         plots = [
             replace(shown, name=f"{slug}-{shown.name}") for shown in outcome.paper.plots(outcome)
         ]
-        write_plots(plots, folder / "plots", kinds)
+        write_pictures(plots, folder / "plots", kinds)
         papers.append(
             {
                 "paper": outcome.paper,
@@ -121,7 +118,7 @@ def write(
                 if outcome.agreement()
                 else None,
                 "sensitivity": sensitivity_table(outcome),
-                "plots": shown_on_page(plots),
+                "plots": pictures_on_page(plots),
             }
         )
     html = render("reproduction.html", package="narrows.reproduce", papers=papers)

@@ -18,7 +18,7 @@ from narrows.reproduce.measurements import Agreement, Measurements, Table
 if TYPE_CHECKING:
     import threading
 
-    from narrows.report.page import Shown
+    from narrows.report.picture import Picture
     from narrows.results import Run
 
 
@@ -60,7 +60,7 @@ class Paper:
     measure: Callable[[Run], Measured]
     tables: Callable[[Measurements], list[Table]]
     """The paper's own tables, next to our values."""
-    plots: Callable[[Measurements], list[Shown]]
+    plots: Callable[[Measurements], list[Picture]]
     """Makes the plots that the runs allow."""
     agreement: Callable[[Measurements], list[Agreement]] = lambda _: []
     """Compares our metrics with other measurements of the same test bed."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from narrows.report.page import Shown
+from narrows.report.picture import Picture
 from narrows.report.style import BLUE, INK, MUTED, VERMILION, new_figure, styled
 from narrows.reproduce.harhalakis_2011 import kernel, published
 from narrows.reproduce.harhalakis_2011.cells import ECN_TITLES
@@ -32,7 +32,7 @@ _RESPONSES = {
 
 
 @styled
-def plots(outcome: Measurements) -> list[Shown]:
+def plots(outcome: Measurements) -> list[Picture]:
     """The plots that the runs allow."""
     marked = _NEIGHBOURS_CAPTION if outcome.runs(kernel.NEIGHBOURS) else ""
     drawn = (
@@ -41,7 +41,7 @@ def plots(outcome: Measurements) -> list[Shown]:
         ("response-time", _responses(outcome), _RESPONSE_CAPTION),
     )
     return [
-        Shown(name, figure, caption.split(". ")[0], caption)
+        Picture(name, figure, caption.split(". ")[0], caption)
         for name, figure, caption in drawn
         if figure is not None
     ]

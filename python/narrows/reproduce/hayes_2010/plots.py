@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.report.page import Shown
+from narrows.report.picture import Picture
 from narrows.report.style import BLUE, GREEN, MUTED, ORANGE, VERMILION, new_figure, styled
 from narrows.reproduce.hayes_2010 import published
 from narrows.reproduce.hayes_2010.cells import TITLES
@@ -26,7 +26,7 @@ _FIGURES: tuple[tuple[int, str, str, dict[str, float]], ...] = (
 
 
 @styled
-def plots(outcome: Measurements) -> list[Shown]:
+def plots(outcome: Measurements) -> list[Picture]:
     """The plots that the measurements allow."""
     shown = []
     for number, part, whose, printed in _FIGURES:
@@ -39,7 +39,7 @@ def plots(outcome: Measurements) -> list[Shown]:
             if printed:
                 caption += f" Diamonds: what the paper prints for {TOP} queries a second."
             name = f"figure-{number}"
-            shown.append(Shown(name, figure, caption.split(". ")[0], caption))
+            shown.append(Picture(name, figure, caption.split(". ")[0], caption))
     return shown
 
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from narrows.report.page import Shown
+from narrows.report.picture import Picture
 from narrows.report.style import BLUE, GREEN, MUTED, PURPLE, VERMILION, styled
 from narrows.reproduce.kantawala_2002.cells import (
     HOPS,
@@ -47,7 +47,7 @@ _LOOKS = {
 
 
 @styled
-def plots(outcome: Measurements) -> list[Shown]:
+def plots(outcome: Measurements) -> list[Picture]:
     """The plots that the runs allow."""
     pairs = (
         (
@@ -99,7 +99,7 @@ def plots(outcome: Measurements) -> list[Shown]:
         )
     )
     return [
-        Shown(name_, figure, caption.split(". ")[0], caption)
+        Picture(name_, figure, caption.split(". ")[0], caption)
         for name_, figure, caption in drawn
         if figure is not None
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.report.page import Shown
+from narrows.report.picture import Picture
 from narrows.report.style import BLUE, GREEN, MUTED, ORANGE, below, name_axes, new_figure, styled
 from narrows.reproduce.l4s_2022.claims import CLAIMS
 from narrows.reproduce.l4s_2022.published import mixed
@@ -18,7 +18,7 @@ _COLOURS = {"dualpi2": BLUE, "pie": ORANGE, "fqcodel": GREEN}
 
 
 @styled
-def plots(outcome: Measurements) -> list[Shown]:
+def plots(outcome: Measurements) -> list[Picture]:
     """The plots that the runs allow."""
     drawn = [
         (
@@ -35,7 +35,7 @@ def plots(outcome: Measurements) -> list[Shown]:
         ),
     ]
     return [
-        Shown(key, figure, caption.split(". ")[0], caption)
+        Picture(key, figure, caption.split(". ")[0], caption)
         for key, figure, caption in drawn
         if figure is not None
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from narrows.report.page import Shown
+from narrows.report.picture import Picture
 from narrows.report.style import BLUE, MUTED, ORANGE, below, name_axes, new_figure, styled
 from narrows.reproduce.ware_2019.cells import (
     BUFFERS,
@@ -28,7 +28,7 @@ _COLOURS = {"cubic": BLUE, "reno": ORANGE, 1: BLUE, 8: ORANGE}
 
 
 @styled
-def plots(outcome: Measurements) -> list[Shown]:
+def plots(outcome: Measurements) -> list[Picture]:
     """The plots that the runs allow."""
     drawn = [
         (
@@ -52,7 +52,7 @@ def plots(outcome: Measurements) -> list[Shown]:
         ),
     ]
     return [
-        Shown(key, figure, caption.split(". ")[0], caption)
+        Picture(key, figure, caption.split(". ")[0], caption)
         for key, figure, caption in drawn
         if figure is not None
     ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from narrows.report.page import Shown
+from narrows.report.picture import Picture
 from narrows.report.style import BLUE, GREEN, ORANGE, VERMILION, new_figure, styled
 from narrows.reproduce.wijnen_2012.cells import (
     FARTHER,
@@ -36,7 +36,7 @@ _PAIRS = f"pairs in each {WIDER * 0.01:g} of ratio, %"
 
 
 @styled
-def plots(outcome: Measurements) -> list[Shown]:
+def plots(outcome: Measurements) -> list[Picture]:
     """The plots that the measurements allow."""
     wanted = (
         (
@@ -75,7 +75,7 @@ def plots(outcome: Measurements) -> list[Shown]:
         for name, (cells, says) in CAUSES.items()
     )
     return [
-        Shown(name, figure, caption, caption)
+        Picture(name, figure, caption, caption)
         for name, caption, figure in (*wanted, *causes)
         if figure is not None
     ]

@@ -1,12 +1,12 @@
 """The cells that the study runs, out of the product of all factors.
 
-The full product would have tens of thousands of cells, and most of them say the same as their
-neighbours. The *base plane* has every transport behind every queue under every load, on a clean
-path of 20 ms with replies of 100 bytes. The *variations* repeat that plane with one longer round
-trip or one longer reply. For two queues and two loads, they also combine each path that drops
-something with each longer reply (such a path drops no short replies). `paper-h` is the worst cell
-of paper H in its own test bed, with every transport. Its routers either find each other by ARP or
-know each other's address.
+Each place has a plane: every transport behind every queue of the place under every load, on a clean
+path of 20 ms with replies of 100 bytes. Where the outcome is known, a cell is left out: without
+load, all queues are empty, so only the FIFO runs; and behind queues that do not mark, transports
+with ECN do not run. At the operator's, *variations* of the plane have one longer round trip or one
+longer reply, or a path that drops something with each longer reply. `paper-h` is the worst cell of
+paper H in its own test bed, with every transport. Its routers either find each other by ARP or know
+each other's address.
 """
 
 from __future__ import annotations
@@ -19,16 +19,26 @@ from typing import Any
 
 from narrows.errors import NarrowsError, argument
 from narrows.scenario.suggestions import suggestion
-from narrows.study.dns_transport.factors import TRANSPORTS, Factor, Level, factors
+from narrows.study.dns_transport.factors import (
+    MARKING,
+    OPERATOR,
+    PLACES,
+    Factor,
+    Level,
+    Place,
+    factors,
+    transport,
+    transport_levels,
+)
 from narrows.study.dns_transport.network import network, testbed
 
 PAPER_H = "paper-h"
-"""The load of paper H's worst cell. This name is not among the levels of the factor `load`."""
+"""The place of paper H's worst cell."""
 
-_PATH_QUEUES = ("fifo", "fq-codel")
-_PATH_LOADS = ("downloads", "none")
-_NOT_QUICK = "bursts"
-"""A base plane without variations leaves out this load, unless the user asks for it."""
+_VARIED = ("path", "round_trip", "reply")
+VARIED_QUEUES = ("fifo", "fq-codel")
+FEW_LOADS = ("cubic", "none")
+"""A study without variations leaves out the other loads, unless the user asks for them."""
 
 
 class UnknownLevel(NarrowsError):  # noqa: N818 - named after what it is
@@ -44,7 +54,7 @@ class Block:
     """A part of the study that runs as one sweep."""
 
     name: str
-    """The name of its folder."""
+    """The place, and the name of its folder."""
     scenario: Mapping[str, Any]
     factors: tuple[Factor, ...]
     only: Callable[[tuple[int, ...]], bool]
@@ -63,10 +73,13 @@ class Block:
         return sum(map(self.only, itertools.product(*ranges)))
 
 
-def load_names() -> list[str]:
-    """The loads, including that of paper H's worst cell."""
-    load = next(factor for factor in factors() if factor.name == "load")
-    return [*(level.name for level in load.levels), PAPER_H]
+def level_names() -> dict[str, list[str]]:
+    """The names of all levels, by factor; places differ in their queues."""
+    names = {factor.name: [level.name for level in factor.levels] for factor in factors()}
+    for place in PLACES:
+        names["queue"] += [level.name for level in place.queues]
+    names["queue"] = list(dict.fromkeys(names["queue"]))
+    return {"place": [*(place.name for place in PLACES), PAPER_H], **names}
 
 
 def blocks(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Block]:
@@ -74,8 +87,8 @@ def blocks(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Blo
 
     Args:
         wanted: Names of levels by factor; a factor that is missing or empty has all levels.
-        variations: Whether to vary round trips, replies and paths. Without them, only the base
-            plane runs, and it has no bursts.
+        variations: Whether to vary round trips, replies and paths. Without them, only the places'
+            planes run, with CUBIC downloads and without load.
 
     Raises:
         UnknownLevel: A factor has no such level.
@@ -84,9 +97,7 @@ def blocks(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Blo
     if found := _parts(wanted, variations=variations):
         return found
     names = "; ".join(
-        f"{factor.title} {', '.join(wanted[factor.name])}"
-        for factor in factors()
-        if wanted.get(factor.name)
+        f"{_words(name)} {', '.join(wanted[name])}" for name in level_names() if wanted.get(name)
     )
     quick = "" if variations else f" that {argument('quick')} runs"
     raise EmptyChoiceError(
@@ -94,21 +105,22 @@ def blocks(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Blo
     )
 
 
+def _words(factor: str) -> str:
+    return factor.replace("_", " ")
+
+
 def _parts(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> list[Block]:
     chosen = _chosen(wanted)
     if not variations and not wanted.get("load"):
-        chosen["load"].remove(_NOT_QUICK)
-    found = []
-    if any(name != PAPER_H for name in chosen["load"]):
-        found.append(_product(chosen, variations=variations))
-    # Paper H's cell has a clean path, and its own round trip and replies.
-    its_own = not wanted.get("round_trip") and not wanted.get("reply")
-    if (
-        PAPER_H in chosen["load"]
-        and "red-ecn" in chosen["queue"]
-        and "clean" in chosen["path"]
-        and its_own
-    ):
+        chosen["load"] = list(FEW_LOADS)
+    found = [
+        _plane(place, chosen, variations=variations)
+        for place in PLACES
+        if place.name in chosen["place"]
+    ]
+    # Paper H's cell has its own queue, load, path, round trip and replies.
+    own = ("queue", "load", "path", "round_trip", "reply")
+    if PAPER_H in chosen["place"] and not any(wanted.get(name) for name in own):
         found.append(_paper_h(chosen["transport"]))
     return [part for part in found if part.combinations]
 
@@ -117,7 +129,7 @@ def _too_much(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> str:
     """Says which option to leave out of a choice that matches no cell, so that it matches some."""
     if not variations and _parts(wanted, variations=True):
         return argument("quick")
-    given = [factor.name for factor in factors() if wanted.get(factor.name)]
+    given = [name for name in level_names() if wanted.get(name)]
     enough = [
         argument(name) for name in given if _parts({**wanted, name: ()}, variations=variations)
     ]
@@ -126,48 +138,49 @@ def _too_much(wanted: Mapping[str, Sequence[str]], *, variations: bool) -> str:
 
 def _chosen(wanted: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     chosen = {}
-    for factor in factors():
-        known = [level.name for level in factor.levels]
-        if factor.name == "load":
-            known = load_names()
-        given = list(wanted.get(factor.name) or known)
-        for name in given:
-            if name not in known:
-                hint = suggestion(name, known, many=len(known))
-                raise UnknownLevel(f"{name!r} is not a {factor.title} of this study; hint: {hint}")
-        chosen[factor.name] = given
+    for factor, names in level_names().items():
+        chosen[factor] = list(wanted.get(factor) or names)
+        for name in chosen[factor]:
+            if name not in names:
+                hint = suggestion(name, names, many=len(names))
+                raise UnknownLevel(
+                    f"{name!r} is not a {_words(factor)} of this study; hint: {hint}"
+                )
     return chosen
 
 
-def _product(chosen: Mapping[str, Sequence[str]], *, variations: bool) -> Block:
-    all_factors = factors()
-    allowed = [
-        {place for place, level in enumerate(factor.levels) if level.name in chosen[factor.name]}
-        for factor in all_factors
-    ]
+def _plane(place: Place, chosen: Mapping[str, Sequence[str]], *, variations: bool) -> Block:
+    scenario = copy.deepcopy(network())
+    links = {link["name"]: link for link in scenario["links"]}
+    links["bottleneck"]["rate"] = place.rate
+    scenario["duration"] = place.duration
+    its_factors = factors(place)
+    names = [[level.name for level in factor.levels] for factor in its_factors]
 
     def only(places: tuple[int, ...]) -> bool:
-        if not all(place in places_of for place, places_of in zip(places, allowed, strict=True)):
-            return False
         at = {
-            factor.name: factor.levels[place].name
-            for factor, place in zip(all_factors, places, strict=True)
+            factor.name: of[number]
+            for factor, of, number in zip(its_factors, names, places, strict=True)
         }
-        other = {
-            factor.name
-            for factor, place in zip(all_factors, places, strict=True)
-            if place > 0 and factor.name in ("path", "round_trip", "reply")
-        }
-        if not other:
-            return True
-        if not variations:
+        if not all(name in chosen[factor] for factor, name in at.items()):
             return False
-        if "path" in other:
-            few = at["queue"] in _PATH_QUEUES and at["load"] in _PATH_LOADS
-            return few and other == {"path", "reply"}
-        return len(other) == 1
+        if at["load"] == "none" and at["queue"] != "fifo":
+            return False
+        marked = bool(transport(at["transport"]).unmarked)
+        if marked and at["queue"] not in MARKING:
+            return False
+        varied = {name for name, number in zip(at, places, strict=True) if number} & {*_VARIED}
+        if not varied:
+            return True
+        if not variations or marked or place is not OPERATOR:
+            return False
+        if "path" in varied:
+            return at["load"] == "none" and varied == {"path", "reply"}
+        few = at["queue"] in VARIED_QUEUES and at["load"] in FEW_LOADS
+        return few and len(varied) == 1
 
-    return Block("product", network(), all_factors, only, {"neighbours": "arp"})
+    fixed = {"place": place.name, "neighbours": "arp"}
+    return Block(place.name, scenario, its_factors, only, fixed)
 
 
 def _paper_h(transports: Sequence[str]) -> Block:
@@ -191,8 +204,8 @@ def _paper_h(transports: Sequence[str]) -> Block:
         "queries": 40,
         "gives_up": "17 s",
     }
-    lines = tuple(Level(line.name, line.title, [{**group, **line.keys}]) for line in TRANSPORTS)
     neighbours = (Level("arp", "with ARP", "arp"), Level("known", "without ARP", "known"))
+    lines = transport_levels(group)
     varied = (
         Factor("transport", "transport", "dns", lines),
         Factor("neighbours", "neighbours", "links.bottleneck.neighbours", neighbours),
@@ -202,10 +215,11 @@ def _paper_h(transports: Sequence[str]) -> Block:
         return lines[places[0]].name in transports
 
     fixed = {
+        "place": PAPER_H,
         "queue": "red-ecn",
-        "load": PAPER_H,
+        "load": "cubic-ecn",
         "path": "clean",
         "round_trip": "40±10ms",
         "reply": "72B",
     }
-    return Block("paper-h", scenario, varied, only, fixed)
+    return Block(PAPER_H, scenario, varied, only, fixed)

@@ -1,6 +1,7 @@
 """The factors of the study. Each level is one line in a table.
 
-A transport has a name and sets keys of `[[dns]]`.
+A transport has a name and sets keys of `[[dns]]`. A place is a network with its own rate, users and
+queues.
 """
 
 from __future__ import annotations
@@ -34,101 +35,130 @@ class Transport:
     bench: Mapping[str, str] = field(default_factory=dict)
     """The arm of `make bench-gateway` that measured the server's cost of a query, by the transport
     that carried the query; empty without a measurement."""
-    ecn_of: str = ""
-    """The same transport without ECN."""
+    unmarked: str = ""
+    """The same transport without ECN; empty for one that has none."""
 
 
 def _over(kind: str, **keys: Any) -> dict[str, Any]:
     return {"transport": {"kind": kind, **keys}}
 
 
-def _ecn(
-    name: str,
-    title: str,
-    of: str,
-    keys: Mapping[str, Any],
-    ecn: bool | str = True,
-    **more: Any,
+_ECN = {"ecn": True}
+# ECN++: routers can mark SYN-ACKs, FINs and retransmissions too.
+_PLUS = {"ecn": "plus-plus"}
+# L4S: packets carry ECT(1), and Prague answers the share of marks.
+_L4S = {"congestion": "prague"}
+
+
+def _marked(
+    of: Transport, how: Mapping[str, Any], words: str, bench: Mapping[str, str] | None = None
 ) -> Transport:
-    """A transport with ECN switched on in TCP's or QUIC's settings."""
-    settings = "quic" if keys["transport"]["kind"] == "quic" else "tcp"
-    marked = {**keys, "transport": {**keys["transport"], settings: {"ecn": ecn}}}
-    return Transport(name, title, marked, ecn_of=of, **more)
+    """A transport whose packets routers can mark."""
+    settings = "tcp" if of.keys["transport"]["kind"] in ("tcp", "tls", "https") else "quic"
+    keys = {**of.keys, "transport": {**of.keys["transport"], settings: how}}
+    name = f"{of.name}-{words.lower()}"
+    return Transport(name, f"{of.title} + {words}", keys, bench or {}, of.name)
 
 
-_RESUMED = {"resume": True}
 _EARLY = {"resume": True, "early_data": True}
 _TAKES_EARLY = {"answers": {"tls": {"early_data": True}}}
 
-_TCP = _over("tcp")
-_TCP_KEPT = _over("tcp", reuse=True)
-_TLS = _over("tls")
-_TLS_RESUMED = _over("tls", tls=_RESUMED)
-_TLS_EARLY = _over("tls", tls=_EARLY) | _TAKES_EARLY
-_TLS_KEPT = _over("tls", reuse=True)
-_HTTPS = _over("https")
-_HTTPS_KEPT = _over("https", reuse=True)
-_QUIC = _over("quic")
-_QUIC_EARLY = _over("quic", tls=_EARLY) | _TAKES_EARLY
-_QUIC_KEPT = _over("quic", reuse=True)
+# Windows' five attempts. RFC 5452 asks for a new port for each, so a per-flow queue does not keep a
+# client in the same bucket forever. Replies may have any length and come in fragments.
+_UDP = Transport("udp", "UDP", _over("udp", retry="windows", new_port=True), {"udp": "udp"})
+# As DNS flag day 2020 asks: TCP after a truncated reply, or after two attempts without a reply.
+_UDP_TCP = Transport(
+    "udp-tcp",
+    "UDP then TCP",
+    _over(
+        "udp",
+        retry=["1 s", "2 s"],
+        new_port=True,
+        edns_size="1232 B",
+        tcp_if_truncated=True,
+        tcp_if_silent=True,
+    ),
+    {"udp": "udp", "tcp": "tcp"},
+)
+_TCP_NEW = Transport("tcp-new", "TCP new", _over("tcp"), {"tcp": "tcp"})
+_TCP_KEPT = Transport("tcp-kept", "TCP kept", _over("tcp", reuse=True))
+# The gateway never accepts ECN in a SYN.
+_TCP_STATELESS = Transport(
+    "tcp-stateless",
+    "TCP stateless",
+    {**_over("tcp"), "answers": {"stateless": True}},
+    {"tcp": "gateway"},
+)
+_TLS_NEW = Transport("tls-new", "TLS new", _over("tls"))
+_TLS_EARLY = Transport("tls-early", "TLS early data", _over("tls", tls=_EARLY) | _TAKES_EARLY)
+_TLS_KEPT = Transport("tls-kept", "TLS kept", _over("tls", reuse=True))
+_HTTPS_NEW = Transport("https-new", "HTTPS new", _over("https"))
+_HTTPS_KEPT = Transport("https-kept", "HTTPS kept", _over("https", reuse=True))
+_QUIC_NEW = Transport("quic-new", "QUIC new", _over("quic"))
+_QUIC_EARLY = Transport("quic-early", "QUIC 0-RTT", _over("quic", tls=_EARLY) | _TAKES_EARLY)
+_QUIC_KEPT = Transport("quic-kept", "QUIC kept", _over("quic", reuse=True))
+_HTTP3_NEW = Transport("http3-new", "HTTP/3 new", _over("http3"))
+_HTTP3_EARLY = Transport("http3-early", "HTTP/3 0-RTT", _over("http3", tls=_EARLY) | _TAKES_EARLY)
+_HTTP3_KEPT = Transport("http3-kept", "HTTP/3 kept", _over("http3", reuse=True))
 
 TRANSPORTS: tuple[Transport, ...] = (
-    # Windows' five attempts. RFC 5452 asks for a new port for each, so a per-flow queue does not
-    # keep a client in the same bucket forever. Replies may have any length and come in fragments.
-    Transport("udp", "UDP", _over("udp", retry="windows", new_port=True), {"udp": "udp"}),
-    # As DNS flag day 2020 asks: TCP after a truncated reply, or after two attempts without a reply.
-    Transport(
-        "udp-tcp",
-        "UDP then TCP",
-        _over(
-            "udp",
-            retry=["1 s", "2 s"],
-            new_port=True,
-            edns_size="1232 B",
-            tcp_if_truncated=True,
-            tcp_if_silent=True,
-        ),
-        {"udp": "udp", "tcp": "tcp"},
-    ),
-    Transport("tcp-new", "TCP new", _TCP, {"tcp": "tcp"}),
-    _ecn("tcp-new-ecn", "TCP new + ECN", "tcp-new", _TCP, bench={"tcp": "tcp"}),
-    # ECN++: routers can mark SYN-ACKs, FINs and retransmissions too.
-    _ecn("tcp-new-ecn++", "TCP new + ECN++", "tcp-new", _TCP, "plus-plus", bench={"tcp": "tcp"}),
-    Transport("tcp-kept", "TCP kept", _TCP_KEPT),
-    _ecn("tcp-kept-ecn", "TCP kept + ECN", "tcp-kept", _TCP_KEPT),
-    # There is no line with ECN, because the gateway never accepts ECN in a SYN.
-    Transport(
-        "tcp-stateless",
-        "TCP stateless",
-        {**_TCP, "answers": {"stateless": True}},
-        {"tcp": "gateway"},
-    ),
-    Transport("tls-new", "TLS new", _TLS),
-    _ecn("tls-new-ecn", "TLS new + ECN", "tls-new", _TLS),
-    Transport("tls-resumed", "TLS resumed", _TLS_RESUMED),
-    _ecn("tls-resumed-ecn", "TLS resumed + ECN", "tls-resumed", _TLS_RESUMED),
-    Transport("tls-early", "TLS early data", _TLS_EARLY),
-    _ecn("tls-early-ecn", "TLS early data + ECN", "tls-early", _TLS_EARLY),
-    Transport("tls-kept", "TLS kept", _TLS_KEPT),
-    _ecn("tls-kept-ecn", "TLS kept + ECN", "tls-kept", _TLS_KEPT),
-    Transport("https-new", "HTTPS new", _HTTPS),
-    _ecn("https-new-ecn", "HTTPS new + ECN", "https-new", _HTTPS),
-    Transport("https-kept", "HTTPS kept", _HTTPS_KEPT),
-    _ecn("https-kept-ecn", "HTTPS kept + ECN", "https-kept", _HTTPS_KEPT),
-    Transport("quic-new", "QUIC new", _QUIC),
-    _ecn("quic-new-ecn", "QUIC new + ECN", "quic-new", _QUIC),
-    Transport("quic-early", "QUIC 0-RTT", _QUIC_EARLY),
-    _ecn("quic-early-ecn", "QUIC 0-RTT + ECN", "quic-early", _QUIC_EARLY),
-    Transport("quic-kept", "QUIC kept", _QUIC_KEPT),
-    _ecn("quic-kept-ecn", "QUIC kept + ECN", "quic-kept", _QUIC_KEPT),
+    _UDP,
+    _UDP_TCP,
+    _TCP_NEW,
+    _marked(_TCP_NEW, _PLUS, "ECN++", _TCP_NEW.bench),
+    _TCP_STATELESS,
+    _TCP_KEPT,
+    _marked(_TCP_KEPT, _ECN, "ECN"),
+    _marked(_TCP_KEPT, _L4S, "L4S"),
+    _TLS_NEW,
+    _marked(_TLS_NEW, _ECN, "ECN"),
+    _TLS_EARLY,
+    _TLS_KEPT,
+    _marked(_TLS_KEPT, _ECN, "ECN"),
+    _marked(_TLS_KEPT, _L4S, "L4S"),
+    _HTTPS_NEW,
+    _HTTPS_KEPT,
+    _marked(_HTTPS_KEPT, _ECN, "ECN"),
+    _marked(_HTTPS_KEPT, _L4S, "L4S"),
+    _QUIC_NEW,
+    _marked(_QUIC_NEW, _ECN, "ECN"),
+    _marked(_QUIC_NEW, _L4S, "L4S"),
+    _QUIC_EARLY,
+    _marked(_QUIC_EARLY, _ECN, "ECN"),
+    _QUIC_KEPT,
+    _marked(_QUIC_KEPT, _ECN, "ECN"),
+    _marked(_QUIC_KEPT, _L4S, "L4S"),
+    _HTTP3_NEW,
+    _HTTP3_EARLY,
+    _HTTP3_KEPT,
+    _marked(_HTTP3_KEPT, _ECN, "ECN"),
+    _marked(_HTTP3_KEPT, _L4S, "L4S"),
 )
 
+
+@dataclass(frozen=True, eq=False)
+class Place:
+    """A network whose bottleneck somebody owns."""
+
+    name: str
+    title: str
+    """In a sentence, after "behind the queues of"."""
+    rate: str
+    """Of the bottleneck."""
+    duration: str
+    """Of a run: until nearly all clients have asked all their queries."""
+    downloads: int
+    """Connections of the load."""
+    dns: Mapping[str, Any]
+    """Keys of `[[dns]]` in place of the network's: how many clients ask, and how often."""
+    queues: tuple[Level, ...]
+
+
+# Paper H's sizes for 200 ms at 10 Mbit/s (python/narrows/reproduce/harhalakis_2011).
 _BYTES = "137500 B"
-"""Paper H's FIFO for 200 ms."""
 
 
 def _red(ecn: bool) -> dict[str, Any]:
-    # Paper H's thresholds for 200 ms (python/narrows/reproduce/harhalakis_2011).
     return {
         "kind": "red",
         "limit": "250000 B",
@@ -155,49 +185,97 @@ _DNS_FIRST = {
     ],
 }
 
-QUEUES: tuple[Level, ...] = (
-    Level("fifo", "FIFO", {"kind": "bfifo", "limit": _BYTES}),
-    # The same size in packets of 1514 bytes. A queue that counts bytes may have room for a short
-    # packet but none for a long one. This one treats all packets alike, as Linux's default does.
-    Level("pfifo", "FIFO of packets", {"kind": "pfifo", "limit": 91}),
-    Level("red", "RED", _red(ecn=False)),
-    Level("red-ecn", "RED with ECN", _red(ecn=True)),
-    # Linux's defaults: CoDel and PIE without ECN, FQ-CoDel with it.
-    Level("codel", "CoDel", {"kind": "codel"}),
-    Level("pie", "PIE", {"kind": "pie"}),
-    Level("fq-codel", "FQ-CoDel", {"kind": "fq-codel"}),
-    Level("drr", "DRR", {"kind": "drr", "limit": 91}),
-    Level("prio", "Priority for DNS", _DNS_FIRST),
-)
+# Linux's defaults. Of these, FQ-CoDel, CAKE and DualPI2 mark.
+_CODEL = Level("codel", "CoDel", {"kind": "codel"})
+_PIE = Level("pie", "PIE", {"kind": "pie"})
+_FQ_CODEL = Level("fq-codel", "FQ-CoDel", {"kind": "fq-codel"})
+_FQ_PIE = Level("fq-pie", "FQ-PIE", {"kind": "fq-pie"})
+_CAKE = Level("cake", "CAKE", {"kind": "cake"})
+_DUALPI2 = Level("dualpi2", "DualPI2", {"kind": "dualpi2"})
 
-_DOWNLOADS: dict[str, Any] = {
-    "kind": "bulk",
-    "name": "background",
-    "sender": "downloads",
-    "receiver": "home",
-    "connections": 120,
-    "opener": "receiver",
-    "spread": "1 s",
-    "tcp": {"profile": "linux-6", "congestion": "cubic"},
-}
-# Paper K has 500 sources at 500 Mbit/s: one source per Mbit/s.
-_BURSTS: dict[str, Any] = {
-    "kind": "on-off",
-    "name": "background",
-    "sender": "downloads",
-    "receiver": "home",
-    "connections": 10,
-    "burst": "384 kB",
-    "idle_mean": "2 s",
-    "tcp": {"congestion": "reno"},
-}
+MARKING = frozenset({"red-ecn", "fq-codel", "cake", "dualpi2"})
+"""The queues that mark packets. Behind the others, ECN on DNS changes nothing."""
+
+PLACES: tuple[Place, ...] = (
+    Place(
+        "home",
+        "a home",
+        "20 Mbit/s",
+        "70 s",
+        4,
+        {"workers": 8, "queries": 30, "think_mean": "1 s", "start": "10 s"},
+        (
+            # 200 ms, as modems have.
+            Level("fifo", "FIFO", {"kind": "bfifo", "limit": "500 kB"}),
+            _FQ_CODEL,
+            _CAKE,
+            _DUALPI2,
+        ),
+    ),
+    Place(
+        "cafe",
+        "a café",
+        "10 Mbit/s",
+        "90 s",
+        20,
+        {"workers": 40, "start": "20 s"},
+        (
+            # Linux's default length for a network card: 1.2 s.
+            Level("fifo", "FIFO", {"kind": "pfifo", "limit": 1000}),
+            _FQ_CODEL,
+            _CAKE,
+        ),
+    ),
+    Place(
+        "operator",
+        "an operator",
+        "10 Mbit/s",
+        "100 s",
+        120,
+        {},
+        (
+            Level("fifo", "FIFO", {"kind": "bfifo", "limit": _BYTES}),
+            Level("red", "RED", _red(ecn=False)),
+            Level("red-ecn", "RED with ECN", _red(ecn=True)),
+            _CODEL,
+            _PIE,
+            _FQ_CODEL,
+            _CAKE,
+            _FQ_PIE,
+            _DUALPI2,
+            Level("drr", "DRR", {"kind": "drr", "limit": 91}),
+            Level("prio", "Priority for DNS", _DNS_FIRST),
+        ),
+    ),
+)
+OPERATOR = PLACES[-1]
+"""The place with every queue."""
+
+
+def _downloads(name: str, title: str, ecn_share: float | None, congestion: str) -> Level:
+    group: dict[str, Any] = {
+        "kind": "bulk",
+        "name": "background",
+        "sender": "downloads",
+        "receiver": "home",
+        "opener": "receiver",
+        "spread": "1 s",
+        "tcp": {"profile": "linux-6", "congestion": congestion},
+    }
+    if ecn_share is not None:
+        group["ecn_share"] = ecn_share
+    return Level(name, title, [group])
+
 
 LOADS: tuple[Level, ...] = (
-    Level("downloads-ecn", "120 downloads with ECN", [{**_DOWNLOADS, "ecn_share": 1.0}]),
-    Level("downloads", "120 downloads", [{**_DOWNLOADS, "ecn_share": 0.0}]),
-    Level("bursts", "bursts", [_BURSTS]),
+    _downloads("cubic", "CUBIC", 0.0, "cubic"),
+    _downloads("cubic-ecn", "CUBIC with ECN", 1.0, "cubic"),
+    _downloads("bbr", "BBR", 0.0, "bbr"),
+    # Prague always negotiates ECN.
+    _downloads("prague", "Prague", None, "prague"),
     Level("none", "no other load", []),
 )
+"""What other people's downloads use; a place says how many there are."""
 
 ROUND_TRIPS: tuple[Level, ...] = (
     Level("20ms", "20 ms", "10 ms"),
@@ -218,11 +296,6 @@ PATHS: tuple[Level, ...] = (
 )
 
 
-def _transport_levels() -> tuple[Level, ...]:
-    (group,) = network()["dns"]
-    return tuple(Level(line.name, line.title, [{**group, **line.keys}]) for line in TRANSPORTS)
-
-
 @dataclass(frozen=True)
 class Factor:
     """A key of the scenario that the study varies, and its levels; the first level is the base."""
@@ -233,13 +306,40 @@ class Factor:
     levels: tuple[Level, ...]
 
 
+def transport_levels(*groups: Mapping[str, Any]) -> tuple[Level, ...]:
+    """The transports as values of `dns`, with the other keys of its groups."""
+    return tuple(
+        Level(line.name, line.title, [_asking(group, line) for group in groups])
+        for line in TRANSPORTS
+    )
+
+
+def _asking(group: Mapping[str, Any], line: Transport) -> dict[str, Any]:
+    """A group with a transport; those who ask for a page's names share a persistent connection."""
+    keys = {**group, **line.keys}
+    if keys.get("queries") == 0 and line.keys["transport"].get("reuse"):
+        keys["transport"] = {**line.keys["transport"], "shared": True}
+    return keys
+
+
 @cache
-def factors() -> tuple[Factor, ...]:
-    """All factors. A later key may lie inside a table that an earlier one sets."""
+def factors(place: Place = OPERATOR) -> tuple[Factor, ...]:
+    """All factors at a place. A later key may lie inside a table that an earlier one sets."""
+    stubs, names = network()["dns"]
+    (pages,) = network()["traffic"]
+    start = {"start": place.dns.get("start", stubs["start"])}
+    loads = [
+        Level(
+            load.name,
+            load.title,
+            [*({**each, "connections": place.downloads} for each in load.value), pages | start],
+        )
+        for load in LOADS
+    ]
     return (
-        Factor("transport", "transport", "dns", _transport_levels()),
-        Factor("queue", "queue", "links.bottleneck.queue", QUEUES),
-        Factor("load", "load", "traffic", LOADS),
+        Factor("transport", "transport", "dns", transport_levels(stubs | place.dns, names)),
+        Factor("queue", "queue", "links.bottleneck.queue", place.queues),
+        Factor("load", "load", "traffic", tuple(loads)),
         Factor("path", "path", "links.internet.backward", PATHS),
         Factor("round_trip", "round trip", "links.internet.delay", ROUND_TRIPS),
         Factor("reply", "reply", "dns.stubs.messages", REPLIES),

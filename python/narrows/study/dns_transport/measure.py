@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 GIVEN_UP_S = 17.0
 """Seconds after which a client gives a query up: `gives_up` of the network."""
 
+PAGE_S = 30.0
+"""Seconds after which nobody waits for a page."""
+
 IDLE_S = 10.0
 """Seconds after which a server closes an idle connection: the default of `answers.idle_timeout`."""
 
@@ -72,6 +75,7 @@ def measure(run: Run) -> Mapping[str, dict[str, float | None]]:
         "goodput_mbit_per_s": flows.get("goodput_mbit_per_s"),
         "outages": float((run.summary.get("neighbours") or {}).get("outages") or 0),
         "silent_percent": _silent(run),
+        "page_p50_s": _page(run),
     }
     return {SECTION: metrics}
 
@@ -85,9 +89,28 @@ def response_times(waited: pl.Series) -> dict[str, float | None]:
     }
 
 
+def _page(run: Run) -> float | None:
+    """The median time of a page load, in seconds; None without pages.
+
+    Loads count that began at least `PAGE_S` before the end of the run. One that takes longer, or
+    fails, counts as that.
+    """
+    if not run.summary.get("pages"):
+        return None
+    loads = run.table("pages").filter(pl.col("start_s") < run.end_s - PAGE_S)
+    times = pl.when(~pl.col("failed")).then(pl.col("end_s") - pl.col("start_s"))
+    waited = loads.select(times.fill_null(PAGE_S).clip(upper_bound=PAGE_S)).to_series()
+    return percentile(floats(waited), 0.5)
+
+
+def _asked(run: Run) -> pl.DataFrame:
+    """The queries of the clients, which are the first group; pages ask through another one."""
+    return run.queries.filter(pl.col("group") == run.scenario["dns"][0]["name"])
+
+
 def _decided(run: Run) -> pl.DataFrame:
     """The measured queries whose fate is known; the fate itself does not affect the choice."""
-    measured = run.queries.filter(pl.col("measured"))
+    measured = _asked(run).filter(pl.col("measured"))
     if run.stopped == "dns-done":
         return measured
     return measured.filter(pl.col("start_s") < run.end_s - GIVEN_UP_S - 0.1)
@@ -115,12 +138,13 @@ def _carried(attempts: pl.DataFrame, answered: int) -> dict[str, float | None]:
 
 def _connections(run: Run) -> float | None:
     """The mean number of connections that are open at the server."""
-    (group,) = run.scenario["dns"]
+    group = run.scenario["dns"][0]
     if group.get("answers", {}).get("stateless"):
         return 0.0
     # Whole cycles of asking and pausing: from a client's first measured query to its last.
     cycles = (
-        run.queries.filter(pl.col("measured"))
+        _asked(run)
+        .filter(pl.col("measured"))
         .group_by("worker")
         .agg(begin_s=pl.col("start_s").min(), end_s=pl.col("start_s").max())
     )
@@ -139,10 +163,10 @@ def _connections(run: Run) -> float | None:
 
 def _spans(run: Run, *, kept: bool) -> pl.DataFrame:
     """When clients had connections open: `worker`, `since_s`, `until_s`."""
-    queries = run.queries.select("query", "worker", query_end_s="end_s")
+    queries = _asked(run).select("query", "worker", query_end_s="end_s")
     made = (
         run.attempts.filter(pl.col("transport") != "udp")
-        .join(queries, on="query", how="left")
+        .join(queries, on="query", how="inner")
         .sort("query", "attempt")
         .with_columns(
             # An attempt without an answer ends with the next attempt, or with its query.
@@ -182,7 +206,7 @@ def _silent(run: Run) -> float:
     in it or in the ten seconds before. Only seconds in which all clients ask count. The share does
     not tell the reason: the queue may drop DNS, which `results.frozen` looks for, or the path may.
     """
-    answers = run.queries.get_column("end_s").filter(run.queries.get_column("attempt") > 0)
+    answers = _asked(run).filter(pl.col("attempt") > 0).get_column("end_s")
     begin, end = float(run.summary["dns"]["dns_phase"]["start_s"]), _all_ask_until(run)
     samples = run.queues.filter(pl.col("link") == BOTTLENECK)
     seconds = silent = 0
@@ -202,8 +226,8 @@ def _silent(run: Run) -> float:
 
 def _all_ask_until(run: Run) -> float:
     """When the first client to finish has asked all of its queries."""
-    (group,) = run.scenario["dns"]
-    asked = run.queries.filter(pl.col("end_s").is_not_null()).group_by("worker")
+    group = run.scenario["dns"][0]
+    asked = _asked(run).filter(pl.col("end_s").is_not_null()).group_by("worker")
     done = asked.agg(pl.len(), pl.max("end_s")).filter(
         pl.col("len") >= group["warm_up"] + group["queries"]
     )

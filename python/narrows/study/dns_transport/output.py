@@ -11,16 +11,12 @@ from textwrap import fill, wrap
 from typing import Any, TextIO
 
 from narrows import _core
-from narrows.records import USUAL_PLOT_FILES, PlotFile
+from narrows.plot_files import USUAL_PLOT_FILES, PlotFile
 from narrows.report import REPORT_FILE
-from narrows.report.page import (
-    render,
-    shown_on_page,
-    write_bytes,
-    write_page,
-    write_plots,
-)
-from narrows.study.dns_transport.phrases import title
+from narrows.report.files import write_bytes, write_page
+from narrows.report.page import render
+from narrows.report.picture import pictures_on_page, write_pictures
+from narrows.study.dns_transport.phrases import base, title
 from narrows.study.dns_transport.plots import plots
 from narrows.study.dns_transport.pooled import FACTORS
 from narrows.study.dns_transport.study import RUNS_FILE, STUDY_FILE, Study
@@ -41,6 +37,7 @@ _COLUMNS = {
     "cpu_bind_us": "BIND, us",
     "cpu_nsd_us": "NSD, us",
     "cpu_knot_us": "Knot, us",
+    "page_p50_s": "page, s",
     "silent_percent": "silent, %",
     "flagged_percent": "flagged, %",
 }
@@ -98,7 +95,7 @@ def write(study: Study, folder: Path, kinds: Sequence[PlotFile] = USUAL_PLOT_FIL
         table.write_parquet(data)
         write_bytes(folder / name, data.getvalue())
     drawn = plots(study.runs) if study.runs.height else []
-    write_plots(drawn, folder / "plots", kinds)
+    write_pictures(drawn, folder / "plots", kinds)
     html = render(
         "study.html",
         package="narrows.study.dns_transport",
@@ -109,7 +106,7 @@ def write(study: Study, folder: Path, kinds: Sequence[PlotFile] = USUAL_PLOT_FIL
         seeds=len(study.seeds),
         notes=study.notes,
         tables=study.tables,
-        plots=shown_on_page(drawn),
+        plots=pictures_on_page(drawn),
         surprises=[_surprise(each) for each in study.surprises.found],
         comparisons=study.surprises.comparisons,
         by_chance=study.surprises.by_chance,
@@ -144,6 +141,6 @@ def _surprise(each: Mapping[str, str | float]) -> dict[str, str]:
     cell = ", ".join(
         title(factor, str(each[factor]))
         for factor in FACTORS
-        if factor in each and each[factor] not in ("clean", "20ms", "100B")
+        if factor in each and each[factor] not in base().values()
     )
     return {"cell": cell, "what": str(each["what"]), "value": f"{each['value']:.1f}"}

@@ -25,7 +25,7 @@ from narrows.results.intervals import newcombe, wilson, within
 Where = Mapping[str, str | Sequence[str]]
 """Names of levels by factor."""
 
-FACTORS = ("transport", "queue", "load", "path", "round_trip", "reply", "neighbours")
+FACTORS = ("place", "transport", "queue", "load", "path", "round_trip", "reply", "neighbours")
 """The columns that name a cell."""
 
 SHARES = ("without_retry_percent", "within_1s_percent", "failed_percent")
@@ -48,6 +48,8 @@ def mean(runs: pl.DataFrame, metric: str, where: Where) -> Interval | None:
     It is None if there is no such run, or if a run lacks the metric. A seed that lacks a cell does
     not count.
     """
+    if metric not in runs.columns:
+        return None
     there = select(runs, where)
     means = _means(there.select(*FACTORS, "seed", value=metric))
     return over_seeds(metric, means, int(there["queries"].sum())) if means else None
@@ -81,6 +83,8 @@ def difference(
         other: The levels of the second group, for the same factors.
         where: What both have in common.
     """
+    if metric not in runs.columns:
+        return None
     common = [factor for factor in FACTORS if factor not in one]
     both = select(runs, where or {})
     first = select(both, one).select(*common, "seed", "queries", first=metric)

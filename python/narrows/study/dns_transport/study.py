@@ -1,6 +1,6 @@
 """The study itself: it runs what is missing, and makes tables of every run and cell.
 
-FOLDER/product/, paper-h/   its sweeps, from which an interrupted study resumes
+FOLDER/operator/, home/ ... its sweeps, from which an interrupted study resumes
 runs.parquet, cells.parquet a row for each run, a row for each cell
 study.json                  what `--json` prints: how it was run, every cell, the tables
 report.html, plots/         for people
@@ -23,7 +23,7 @@ from narrows.results import RunFolderError, Sweep
 from narrows.results.folder import refuse_others
 from narrows.results.sweep_run import SweepRun, canonical
 from narrows.study.dns_transport import cpu
-from narrows.study.dns_transport.design import Block, blocks
+from narrows.study.dns_transport.design import Block, blocks, level_names
 from narrows.study.dns_transport.measure import MEASURED, SECTION
 from narrows.study.dns_transport.pooled import FACTORS, over_seeds
 from narrows.study.dns_transport.surprises import Surprises, surprises
@@ -37,9 +37,6 @@ QUICK_SEEDS = 3
 
 STUDY_FILE = "study.json"
 RUNS_FILE = "runs.parquet"
-
-_RENAMED = {"frozen_percent": "silent_percent"}
-"""Metrics that have another name in rows of older folders."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,7 +168,8 @@ def dns_transport(
 
     Args:
         out: The folder of its sweeps; by default they stay in memory. `write` adds the report.
-        quick: Runs only the base plane without bursts and paper H's cell, with fewer seeds.
+        quick: Runs only CUBIC downloads and no load at each place, and paper H's cell, with fewer
+            seeds.
         seeds: Runs per cell; `SEEDS` or `QUICK_SEEDS` by default.
         levels: Names of levels by factor, such as `{"transport": ["udp", "tcp-new"]}`; all by
             default.
@@ -185,7 +183,7 @@ def dns_transport(
 
     Examples:
         >>> from narrows.study import dns_transport
-        >>> few = {"transport": ["udp"], "queue": ["fifo"], "load": ["none"]}
+        >>> few = {"transport": ["udp"], "queue": ["fifo"], "load": ["none"], "place": ["home"]}
         >>> study = dns_transport(quick=True, seeds=2, levels=few, workers=1)
         >>> study.cells["transport", "without_retry_percent"].rows()
         [('udp', 100.0)]
@@ -194,7 +192,7 @@ def dns_transport(
     parts = blocks(levels or {}, variations=not quick)
     folder = None if out is None else Path(out)
     if folder is not None:
-        refuse_others(folder, marks=[STUDY_FILE, "product", "paper-h"])
+        refuse_others(folder, marks=[STUDY_FILE, *level_names()["place"]])
     total = sum(part.combinations for part in parts) * count
     done: list[Sweep] = []
     rows: list[pl.DataFrame] = []
@@ -249,9 +247,7 @@ def _table(part: Block, runs: Sequence[SweepRun]) -> pl.DataFrame:
     for run in runs:
         if not run.complete or SECTION not in run.summary:
             continue
-        metrics: Mapping[str, float | None] = {
-            _RENAMED.get(name, name): value for name, value in run.summary[SECTION].items()
-        }
+        metrics: Mapping[str, float | None] = run.summary[SECTION]
         names = {**part.fixed, **_levels(part, run)}
         rows.append(
             {

@@ -13,8 +13,15 @@ import polars as pl
 
 from narrows.reproduce.statistics import Interval
 from narrows.study.dns_transport.factors import TRANSPORTS
-from narrows.study.dns_transport.phrases import KEPT, SECOND, base, fewer, transport_title
-from narrows.study.dns_transport.pooled import difference, mean, select
+from narrows.study.dns_transport.phrases import (
+    KEPT,
+    SECOND,
+    base,
+    fewer,
+    present,
+    transport_title,
+)
+from narrows.study.dns_transport.pooled import FACTORS, difference, mean, select
 
 
 @dataclass
@@ -47,39 +54,25 @@ def surprises(runs: pl.DataFrame) -> Surprises:
     queue's length stood still. That is no surprise if the path drops replies.
     """
     found = Surprises()
-    at = ["queue", "load", "path", "round_trip", "reply", "neighbours"]
+    at = [factor for factor in FACTORS if factor != "transport"]
     for key, part in runs.group_by(at, maintain_order=True):
         cell = dict(zip(at, map(str, key), strict=True))
-        pairs = [(line.name, line.ecn_of, "ECN costs") for line in TRANSPORTS if line.ecn_of]
+        pairs = [(line.name, line.unmarked, "ECN costs") for line in TRANSPORTS if line.unmarked]
         pairs += [(kept, new, "a persistent connection costs") for new, kept in KEPT]
         for one, other, why in pairs:
             gap = difference(part, SECOND, {"transport": one}, {"transport": other})
-            if gap is not None:
-                found.note(
-                    gap, {"transport": one, **cell}, f"{why}, against {transport_title(other)}"
-                )
-        for name in part["transport"].unique(maintain_order=True).to_list():
+            words = f"{why}, against {transport_title(other)}"
+            found.note(gap, {"transport": one, **cell}, words)
+        for name in present(part, "transport"):
             silent = mean(part, "silent_percent", {"transport": name})
             if cell["path"] == "clean" and silent is not None and silent.mean > 10.0:
-                found.found.append(
-                    {
-                        "transport": str(name),
-                        **cell,
-                        "what": "silent, % of the time",
-                        "value": silent.mean,
-                    }
-                )
-    plane = select(runs, base())
-    at = ["transport", "load"]
-    for key, part in plane.group_by(at, maintain_order=True):
+                told: dict[str, str | float] = {"transport": name, **cell}
+                found.found.append(told | {"what": "silent, % of the time", "value": silent.mean})
+    at = ["place", "transport", "load"]
+    for key, part in select(runs, base()).group_by(at, maintain_order=True):
         cell = dict(zip(at, map(str, key), strict=True))
-        for queue in part["queue"].unique(maintain_order=True).to_list():
-            if queue == "fifo":
-                continue
-            gap = difference(part, SECOND, {"queue": queue}, {"queue": "fifo"})
-            found.note(gap, {**cell, "queue": str(queue)}, "worse than FIFO")
-    for key, part in plane.group_by(("transport", "queue"), maintain_order=True):
-        cell = dict(zip(("transport", "queue"), map(str, key), strict=True))
-        gap = difference(part, SECOND, {"load": "none"}, {"load": "bursts"})
-        found.note(gap, cell, "no load is worse than bursts")
+        for queue in present(part, "queue"):
+            if queue != "fifo":
+                gap = difference(part, SECOND, {"queue": queue}, {"queue": "fifo"})
+                found.note(gap, {**cell, "queue": queue}, "worse than FIFO")
     return found

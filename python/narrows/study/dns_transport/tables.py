@@ -1,218 +1,304 @@
-"""The study's tables: its metrics for each group of readers, with 95 % intervals over seeds."""
+"""The study's tables, with 95 % intervals over seeds."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import polars as pl
 
 from narrows.reproduce.statistics import Interval
 from narrows.study.dns_transport import cpu
 from narrows.study.dns_transport.design import PAPER_H
-from narrows.study.dns_transport.factors import TRANSPORTS, Transport
+from narrows.study.dns_transport.factors import (
+    MARKING,
+    OPERATOR,
+    PLACES,
+    TRANSPORTS,
+    Place,
+)
 from narrows.study.dns_transport.phrases import (
-    LOADED,
+    PAGE,
     SECOND,
+    UNMARKED,
     bare,
-    base,
     listed,
     loaded,
-    pooled_over,
-    ranked,
+    plane,
+    present,
     signed,
     title,
     transport_title,
-    under_loads,
-    whole,
 )
 from narrows.study.dns_transport.pooled import Where, difference, mean, select
 
 
 @dataclass(frozen=True)
 class Table:
-    """Metrics for a group of readers."""
+    """Metrics under a heading of the README."""
 
-    heading: Literal["For DNS operators", "For network operators", "Paper H's worst cell"]
+    heading: str
     title: str
     columns: Sequence[str]
     """The heads of the columns. The first column names the row; the others are numbers."""
     rows: Sequence[Sequence[str]]
 
 
-_MARKED: Where = {**base(), "queue": "red-ecn", "load": "downloads-ecn"}
-"""Cells in which RED marks packets instead of dropping them, if they can be marked."""
+ANSWER = "The answer"
+COSTS = "What an answer costs"
+MARKS = "ECN and L4S on DNS"
+WORST = "Paper H's worst cell"
 
-_QUIET: Where = {**base(), "load": "none"}
-_ARP: Where = {"load": PAPER_H, "neighbours": "arp"}
-_KNOWN: Where = {"load": PAPER_H, "neighbours": "known"}
 
-_WAITED = "time in the queue, ms"
-"""The heading of a column that needs runs with UDP."""
+def heading(place: Place) -> str:
+    """The heading of a place's tables."""
+    return f"Behind the queues of {place.title}"
 
 
 def tables(runs: pl.DataFrame) -> list[Table]:
     """The tables that the runs allow; none is empty."""
     if runs.is_empty():
         return []
-    runs, _ = whole(runs)
-    made = (_transports_under_load, _with_ecn, _queues_under_load, _in_paper_h)
-    return [table for make in made if (table := make(runs)).rows]
+    planes = [(place, part) for place in PLACES if not (part := plane(runs, place.name)).is_empty()]
+    made = [_answers(planes)]
+    for place, part in planes:
+        made += [_transports(place, part), _queues(place, part)]
+    made += [_costs(planes), _marks(planes), _paper_h(runs)]
+    return [table for table in made if table.rows]
 
 
 def notes(runs: pl.DataFrame) -> list[str]:
     """What a reader of the tables must know, a sentence or two each."""
     if runs.is_empty():
         return []
-    runs, short = whole(runs)
-    texts = []
-    loads = [title("load", name) for name in loaded(runs)["load"]]
-    if loads and under_loads(runs) == LOADED:
-        texts.append(f"{LOADED.capitalize()} is the mean over {listed(loads)}.")
+    loads = [title("load", name) for name in present(runs, "load") if name != "none"]
+    texts = [f"Under load is the mean over downloads with {listed(loads)}."] if loads else []
     texts.append(cpu.source())
     if runs["seed"].n_unique() < 2:
         texts.append("There is only one seed, so no metric has an interval or a clear difference.")
-    if short:
-        names = listed([transport_title(name) for name in short])
-        texts.append(f"Left out under load, because cells are missing: {names}.")
     return texts
 
 
-def _transports_under_load(runs: pl.DataFrame) -> Table:
-    rows = []
-    at, where_it_costs = _cost_cells(runs)
-    for name, within in ranked(runs, "transport", loaded(runs)):
-        gap = difference(runs, SECOND, {"transport": name}, {"transport": "udp"}, loaded(runs))
-        metrics = [
-            mean(runs, metric, {**at, "transport": name})
-            for metric in ("response_p50_ms", "packets_per_answer", "connections")
-        ]
-        spent = [
-            each.mean
-            for server in cpu.SERVERS
-            if (each := mean(runs, f"cpu_{server}_us", {**at, "transport": name}))
-        ]
-        rows.append(
-            (
-                transport_title(name),
-                bare(within),
-                "" if name == "udp" or gap is None else signed(gap),
-                *("" if each is None else f"{each.mean:.1f}" for each in metrics),
-                f"{min(spent):.0f} to {max(spent):.0f}" if spent else "",
-            )
-        )
+def _mean(plane: pl.DataFrame, metric: str, where: Where) -> Interval | None:
+    """The mean under load; None if a load is missing that the plane has."""
+    where = {**loaded(plane), **where}
+    there = select(plane, where)
+    names = ("transport", "queue")
+    if any(there.filter(**{n: v}).is_empty() for n in names for v in _listed(where.get(n))):
+        return None
+    cells = there.select(*names, "load").unique()
+    complete = cells.group_by(names).len()["len"] == len(where["load"])
+    return mean(plane, metric, where) if complete.all() else None
+
+
+def _listed(wanted: str | Sequence[str] | None) -> list[str]:
+    return [] if wanted is None else [wanted] if isinstance(wanted, str) else list(wanted)
+
+
+def _answers(planes: Sequence[tuple[Place, pl.DataFrame]]) -> Table:
     return Table(
-        "For DNS operators",
-        f"Within a second over {pooled_over(runs, 'queue')}, and what an answer costs "
-        f"{where_it_costs}",
+        ANSWER,
+        "UDP and the transport with the most answers within a second, and with the fastest pages, "
+        "under load",
         (
-            "transport",
-            "within a second, %",
-            "against UDP, points",
-            "median without load, ms" if at["load"] == "none" else "median, ms",
-            "packets per answer",
-            "connections at the server",
-            "server's processor, us",
+            "queue",
+            "UDP: within a second, %",
+            "most answers",
+            "more than UDP, points",
+            "UDP: page, s",
+            "fastest pages",
+            "faster than UDP, s",
         ),
+        [row for place, part in planes for row in _answer(place, part)],
+    )
+
+
+def _answer(place: Place, plane: pl.DataFrame) -> Iterator[Sequence[str]]:
+    for queue in present(plane, "queue"):
+        cells = [f"{title('queue', queue)} of {place.title}"]
+        udp: Where = {"queue": queue, "transport": "udp"}
+        for metric, sign in ((SECOND, 1.0), (PAGE, -1.0)):
+            of_udp = _mean(plane, metric, udp)
+            found = {
+                name: sign * value.mean
+                for name in present(plane, "transport")
+                if (value := _mean(plane, metric, {"queue": queue, "transport": name}))
+            }
+            if of_udp is None or not found:
+                cells += ["", "", ""]
+                continue
+            best = max(found, key=lambda name: found[name])
+            gap = difference(
+                plane,
+                metric,
+                {"transport": best if sign > 0 else "udp"},
+                {"transport": "udp" if sign > 0 else best},
+                {"queue": queue, **loaded(plane)},
+            )
+            clear = "" if best == "udp" or gap is None else signed(gap, 1 if sign > 0 else 2)
+            cells += [bare(of_udp, 1 if sign > 0 else 2), transport_title(best), clear]
+        if any(cells[1:]):
+            yield cells
+
+
+def _transports(place: Place, plane: pl.DataFrame) -> Table:
+    queues = present(plane, "queue")
+    rows = []
+    for name in present(plane, "transport"):
+        cells = [_both(plane, {"queue": queue, "transport": name}) for queue in queues]
+        if any(cells):
+            rows.append([transport_title(name), *cells])
+    pages = "; page load time, median, s" if PAGE in plane.columns else ""
+    return Table(
+        heading(place),
+        f"Answered within a second, %{pages}; under load",
+        ["transport", *(title("queue", queue) for queue in queues)],
         rows,
     )
 
 
-def _cost_cells(runs: pl.DataFrame) -> tuple[Where, str]:
-    """The cells for the table's costs: FIFO without load, or else cells that ran."""
-    quiet = select(runs, _QUIET).get_column("queue").unique(maintain_order=True).to_list()
-    if quiet:
-        queue = "fifo" if "fifo" in quiet else quiet[0]
-        return {**_QUIET, "queue": queue}, f"behind {title('queue', queue)} without other load"
-    return loaded(runs), "there"
+def _both(plane: pl.DataFrame, where: Where) -> str:
+    """The share of answers within a second, and the page load time."""
+    answers, pages = (_mean(plane, metric, where) for metric in (SECOND, PAGE))
+    texts = ["" if answers is None else bare(answers), "" if pages is None else bare(pages, 2)]
+    return "; ".join(filter(None, texts))
 
 
-def _with_ecn(runs: pl.DataFrame) -> Table:
+def _queues(place: Place, plane: pl.DataFrame) -> Table:
+    unmarked = [name for name in present(plane, "transport") if name in UNMARKED]
+    pooled: Where = {"transport": unmarked, **loaded(plane)}
     rows = []
-    for line in TRANSPORTS:
-        gap = _ecn_gap(runs, line, _MARKED) if line.ecn_of else None
-        without = mean(runs, SECOND, {**_MARKED, "transport": line.ecn_of})
-        with_ecn = mean(runs, SECOND, {**_MARKED, "transport": line.name})
-        if gap is not None and without is not None and with_ecn is not None:
-            rows.append((gap.mean, (line.title, bare(without), bare(with_ecn), signed(gap))))
-    return Table(
-        "For DNS operators",
-        "ECN on DNS behind RED that marks, among downloads with ECN: answered within a second",
-        ("transport", "without ECN, %", "with ECN, %", "difference, points"),
-        [row for _, row in sorted(rows, key=lambda item: -item[0])],
-    )
-
-
-def _ecn_gap(runs: pl.DataFrame, line: Transport, where: Where) -> Interval | None:
-    """The gain from ECN for a transport, in points of answers within a second."""
-    return difference(runs, SECOND, {"transport": line.name}, {"transport": line.ecn_of}, where)
-
-
-def _queues_under_load(runs: pl.DataFrame) -> Table:
-    rows = []
-    waiting = {**base(), "transport": "udp", "load": "downloads-ecn"}
-    for name, within in ranked(runs, "queue", loaded(runs)):
-        gap = difference(runs, SECOND, {"queue": name}, {"queue": "fifo"}, loaded(runs))
-        udp = mean(runs, SECOND, {**loaded(runs), "queue": name, "transport": "udp"})
-        worst = _worst_cell(runs, name)
-        waited = mean(runs, "sojourn_ms", {**waiting, "queue": name})
+    for queue in present(plane, "queue"):
+        at: Where = {"queue": queue, "transport": unmarked}
+        within = _mean(plane, SECOND, at)
+        if within is None:
+            continue
+        gap = difference(plane, SECOND, {"queue": queue}, {"queue": "fifo"}, pooled)
+        metrics = [_mean(plane, metric, at) for metric in (PAGE, "response_p50_ms", "sojourn_ms")]
+        goodput = _mean(plane, "goodput_mbit_per_s", at)
         rows.append(
             (
-                title("queue", name),
+                title("queue", queue),
                 bare(within),
-                "" if name == "fifo" or gap is None else signed(gap),
-                "" if udp is None else bare(udp),
-                ""
-                if worst is None
-                else f"{worst[1].mean:.1f} ({transport_title(worst[0]['transport'])}, "
-                f"{title('load', worst[0]['load'])})",
-                "" if waited is None else f"{waited.mean:.0f}",
+                "" if queue == "fifo" or gap is None else signed(gap),
+                _worst_cell(plane, queue),
+                "" if metrics[0] is None else bare(metrics[0], 2),
+                *("" if each is None else f"{each.mean:.0f}" for each in metrics[1:]),
+                "" if goodput is None else f"{goodput.mean:.2f}",
             )
         )
     columns = (
         "queue",
         "within a second, %",
         "against FIFO, points",
-        "UDP alone, %",
         "worst cell, %",
-        _WAITED,
+        "page, s",
+        "median answer, ms",
+        "time in the queue, ms",
+        "goodput of the downloads, Mbit/s",
     )
     shown = [0, *(place for place in range(1, len(columns)) if any(row[place] for row in rows))]
-    caption = f"Answered within a second over {pooled_over(runs, 'transport')}"
-    if columns.index(_WAITED) in shown:
-        load = title("load", waiting["load"])
-        caption += f"; time in the queue is the mean of all packets with UDP and {load}"
     return Table(
-        "For network operators",
-        caption,
+        heading(place),
+        f"The queues, over {len(unmarked)} transports without ECN under load",
         [columns[place] for place in shown],
         [tuple(row[place] for place in shown) for row in rows],
     )
 
 
-def _worst_cell(runs: pl.DataFrame, queue: str) -> tuple[dict[str, str], Interval] | None:
-    """The queue's cell that answers the fewest queries within a second, and their share."""
-    rows = select(runs, {**loaded(runs), "queue": queue})
-    found: tuple[dict[str, str], Interval] | None = None
-    for (name, load), part in rows.group_by(("transport", "load"), maintain_order=True):
-        value = mean(part, SECOND, {})
-        if value is not None and (found is None or value.mean < found[1].mean):
-            found = {"transport": str(name), "load": str(load)}, value
-    return found
+def _worst_cell(plane: pl.DataFrame, queue: str) -> str:
+    """The queue's cell that answers the fewest queries within a second."""
+    rows = select(plane, {**loaded(plane), "queue": queue, "transport": UNMARKED})
+    found = [
+        (value.mean, str(name), str(load))
+        for (name, load), part in rows.group_by(("transport", "load"), maintain_order=True)
+        if (value := mean(part, SECOND, {})) is not None
+    ]
+    share, name, load = min(found)
+    return f"{share:.1f} ({transport_title(name)}, {title('load', load)})"
 
 
-def _in_paper_h(runs: pl.DataFrame) -> Table:
+def _costs(planes: Sequence[tuple[Place, pl.DataFrame]]) -> Table:
+    rows = []
+    at: Where = {"load": "none", "queue": "fifo"}
+    for place, part in planes:
+        if place is not OPERATOR:
+            continue
+        for name in present(select(part, at), "transport"):
+            where: Where = {**at, "transport": name}
+            metrics = [
+                mean(part, metric, where)
+                for metric in ("response_p50_ms", "packets_per_answer", "connections")
+            ]
+            pages = mean(part, PAGE, where)
+            spent = [
+                each.mean
+                for server in cpu.SERVERS
+                if (each := mean(part, f"cpu_{server}_us", where))
+            ]
+            rows.append(
+                (
+                    transport_title(name),
+                    *("" if each is None else f"{each.mean:.1f}" for each in metrics),
+                    "" if pages is None else f"{pages.mean:.2f}",
+                    f"{min(spent):.0f} to {max(spent):.0f}" if spent else "",
+                )
+            )
+    return Table(
+        COSTS,
+        f"Behind the FIFO of {OPERATOR.title}, without other load",
+        (
+            "transport",
+            "median, ms",
+            "packets per answer",
+            "connections at the server",
+            "page, s",
+            "server's processor, us",
+        ),
+        rows,
+    )
+
+
+def _marks(planes: Sequence[tuple[Place, pl.DataFrame]]) -> Table:
+    columns = [
+        (place, part, queue)
+        for place, part in planes
+        for queue in present(part, "queue")
+        if queue in MARKING
+    ]
     rows = []
     for line in TRANSPORTS:
-        at: Where = {**_ARP, "transport": line.name}
+        if not line.unmarked:
+            continue
+        one, other = {"transport": line.name}, {"transport": line.unmarked}
+        gaps = [
+            difference(part, SECOND, one, other, {"queue": queue, **loaded(part)})
+            for _, part, queue in columns
+        ]
+        if any(gaps):
+            rows.append([line.title, *("" if gap is None else signed(gap) for gap in gaps)])
+    return Table(
+        MARKS,
+        "What marks change: more answered within a second than without ECN, points, under load",
+        [
+            "transport",
+            *(f"{title('queue', queue)} of {place.title}" for place, _, queue in columns),
+        ],
+        rows,
+    )
+
+
+def _paper_h(runs: pl.DataFrame) -> Table:
+    arp: Where = {"place": PAPER_H, "neighbours": "arp"}
+    rows = []
+    for line in TRANSPORTS:
+        at: Where = {**arp, "transport": line.name}
         value = mean(runs, SECOND, at)
         if value is None:
             continue
-        this, udp = {"transport": line.name}, {"transport": "udp"}
-        gap = difference(runs, SECOND, this, udp, _ARP)
+        gap = difference(runs, SECOND, {"transport": line.name}, {"transport": "udp"}, arp)
         lost = mean(runs, "failed_percent", at)
-        known = mean(runs, SECOND, {**_KNOWN, "transport": line.name})
+        known = mean(runs, SECOND, {**at, "neighbours": "known"})
         packets, held = (mean(runs, name, at) for name in ("packets_per_answer", "connections"))
         rows.append(
             (
@@ -226,7 +312,7 @@ def _in_paper_h(runs: pl.DataFrame) -> Table:
             )
         )
     return Table(
-        "Paper H's worst cell",
+        WORST,
         "All DNS on one transport, with ARP except in the last column",
         (
             "transport",
