@@ -1,0 +1,1 @@
+../../../crates/plugin/include/narrows.h

@@ -1,0 +1,137 @@
+"""Writes the files of the page: its sources, and each example with its knobs and their patches."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from narrows.errors import ScenarioError
+from narrows.lab.knobs import Setting, watched
+from narrows.lab.patches import Patches
+from narrows.scenario import Example, Scenario, examples
+from narrows.scenario.tcp import own_controls
+from narrows.scenario.toml_text import inline
+
+SITE = Path(__file__).parent / "site"
+"""Where the page is, if it was built."""
+
+_REPORT = Path(__file__).parents[1] / "report"
+
+
+def build(sources: Path, site: Path = SITE) -> None:
+    """Writes everything but the engine, which `tools/build_web.sh` compiles.
+
+    Args:
+        sources: The checkout's folder `web`.
+        site: Where to write.
+    """
+    (site / "examples").mkdir(parents=True, exist_ok=True)
+    for path in sorted(sources.iterdir()):
+        shutil.copyfile(path, site / path.name)
+    (site / "draw").mkdir(exist_ok=True)
+    for path in (*_REPORT.glob("draw.*"), *_REPORT.glob("draw/*.js")):
+        shutil.copyfile(path, site / path.relative_to(_REPORT))
+    for name in ("uPlot.iife.min.js", "uPlot.min.css"):
+        shutil.copyfile(_REPORT / "vendor" / name, site / name)
+    lessons = sorted(sources.glob("lesson-*.json"))
+    titles = [json.loads(path.read_text(encoding="utf-8"))["title"] for path in lessons]
+    names = [path.stem.removeprefix("lesson-") for path in lessons]
+    _write(
+        site / "lessons.json",
+        [{"name": n, "title": t} for n, t in zip(names, titles, strict=True)],
+    )
+    listed = examples()
+    _write(site / "examples.json", [{"name": e.name, "title": e.title} for e in listed])
+    with ProcessPoolExecutor() as processes:
+        for each, made in zip(listed, processes.map(described, listed), strict=True):
+            _write(site / "examples" / f"{each.name}.json", made)
+
+
+def _write(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+
+
+def described(example: Example) -> dict[str, Any]:
+    """An example as the page reads it; `web/settings.mjs` applies its patches.
+
+    Raises:
+        ScenarioError: The scenario cannot be read, or names queues or congestion controls of the
+            user's own, which the browser does not have.
+    """
+    scenario = Scenario.load(example.path)
+    for link in scenario.plan()["links"]:
+        if _has_plugin(link["queue"]):
+            raise _not_here(example, f"{link['name']}: queue")
+    for key, _ in own_controls(scenario):
+        raise _not_here(example, key)
+    return written(example, Patches(watched(scenario), example.path.parent))
+
+
+def _has_plugin(queue: Any) -> bool:
+    below = queue.values() if isinstance(queue, dict) else queue if isinstance(queue, list) else ()
+    return (isinstance(queue, dict) and "plugin" in queue) or any(map(_has_plugin, below))
+
+
+def _not_here(example: Example, key: str) -> ScenarioError:
+    what = "is one of your own, but the page computes in the browser, which has none"
+    return ScenarioError(str(example.path), key, what, "use narrows run, or another one")
+
+
+def written(example: Example, patches: Patches) -> dict[str, Any]:
+    """The same with patches that are known."""
+    return {
+        "name": example.name,
+        "title": example.title,
+        "about": about(example.path.read_text(encoding="utf-8")),
+        "base": patches.base,
+        "own": list(patches.own),
+        "knobs": [
+            {
+                "name": knob.name,
+                "label": knob.label,
+                "slider": knob.slider,
+                "needs": list(knob.needs) if knob.needs else None,
+                "settings": [
+                    {"text": setting.text, "set": _arguments(setting)} for setting in knob.settings
+                ],
+                "context": [patches.knobs[other].name for other in patches.contexts[number]],
+                "patches": {
+                    ",".join(map(str, around)): of_settings
+                    for around, of_settings in patches.patches[number].items()
+                },
+            }
+            for number, knob in enumerate(patches.knobs)
+        ],
+    }
+
+
+def _arguments(setting: Setting) -> list[str]:
+    """The setting as arguments of `narrows run --set`."""
+    return [
+        shlex.quote(f"{key}={value if isinstance(value, str) else inline(value)}")
+        for key, value in setting.changes.items()
+    ]
+
+
+def about(text: str) -> str:
+    r"""The comment at the top of a scenario's file.
+
+    Examples:
+        >>> about("# A title.\n#\n# More.\n\nname = 'a'")
+        'A title.\n\nMore.'
+    """
+    lines = []
+    for line in text.splitlines():
+        if not line.startswith("#"):
+            break
+        lines.append(line.removeprefix("#").removeprefix(" "))
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    build(Path(sys.argv[1]))

@@ -1,0 +1,376 @@
+"""The laboratory page in Chromium, as `narrows lab` serves it."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from narrows.lab.build import SITE
+from narrows.lab.server import Server, site
+from narrows.scenario import examples
+
+from .browser import DRAWN, Page
+
+
+def numbers(page: Page) -> str:
+    text: str = page.ask("document.getElementById('metrics').textContent")
+    return text
+
+
+def turn(page: Page, name: str, setting: int) -> None:
+    """Turns a knob, and waits for the end of its run."""
+    page.ask(
+        f"""(() => {{
+          const input = document.querySelector('[name="{name}"]');
+          input.value = {setting};
+          input.dispatchEvent(new Event("input", {{ bubbles: true }}));
+        }})()"""
+    )
+    page.until("document.body.dataset.state !== 'running'")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [each.name for each in examples()])
+def test_every_knob_of_every_example_once(server: Server, page: Page, name: str) -> None:
+    """Short runs, so that all can be tried: what counts is that each one starts and is drawn.
+
+    It is drawn out of sight, because to lay out the page takes longer than the runs.
+    """
+    page.follow(f"{server.address}#{name}", DRAWN)
+    assert page.ask("document.querySelectorAll('article').length") >= 1
+    tried = page.ask(
+        """(async () => {
+          const tried = [];
+          document.body.style.display = "none";
+          for (const input of document.querySelectorAll("#knobs [name]")) {
+            const queue = document.querySelector('[name="queue"]');
+            const before = input.value;
+            const most = Number(input.max || input.options.length - 1);
+            for (let n = 0; input.closest(".knob").hidden && n < queue.options.length; n += 1) {
+              queue.value = n;
+              queue.dispatchEvent(new Event("input"));
+            }
+            input.value = Number(before) === most ? 0 : most;
+            input.dispatchEvent(new Event("input"));
+            const { dataset } = document.body;
+            while (dataset.state === "running" && !dataset.firstMs) {
+              await new Promise((done) => setTimeout(done, 5));
+            }
+            tried.push([input.name, dataset.state, document.getElementById("state").textContent]);
+            input.value = before;
+            input.dispatchEvent(new Event("input"));
+          }
+          document.body.style.display = "";
+          return tried;
+        })()"""
+    )
+    assert len(tried) == page.ask("document.querySelectorAll('.knob').length")
+    refused = [each for each in tried if each[1] == "refused"]
+    assert not refused
+
+
+def test_a_knob_changes_the_numbers_the_toml_the_command_and_the_link(
+    server: Server, page: Page
+) -> None:
+    page.open(f"{server.address}#dns-behind-red")
+    before = numbers(page)
+    assert "DNS answered at the first attempt" in before
+    turn(page, "queue", 6)
+    assert numbers(page) != before
+    made = page.ask("document.getElementById('made').textContent")
+    assert "--set 'queue={ kind = \"dualpi2\" }'" in made or "dualpi2" in made
+    assert page.ask("document.querySelector('#toml .moved').textContent")
+    assert page.ask("location.hash") == "#dns-behind-red&queue=dualpi2"
+    after = numbers(page)
+    page.open(page.ask("location.href"))
+    assert numbers(page) == after
+    page.ask("document.getElementById('reset').click()")
+    page.until("document.body.dataset.state === 'done'")
+    assert numbers(page) == before
+
+
+def test_the_first_picture_comes_at_once(server: Server, page: Page) -> None:
+    """Bounds for a machine that does other work; `make bench-page` measures on a quiet one."""
+    page.open(f"{server.address}#dns-behind-red")
+    cold = float(page.ask("document.body.dataset.firstMs"))
+    warm = []
+    for setting in (0, 1, 2, 3, 4):
+        turn(page, "delay", setting)
+        warm.append(float(page.ask("document.body.dataset.firstMs")))
+    assert cold < 1500 and sorted(warm)[2] < 500, (cold, warm)
+
+
+def test_a_pinned_run_is_compared_over_seeds(server: Server, page: Page) -> None:
+    page.follow(f"{server.address}#dns-over-tls")
+    page.ask("document.getElementById('pin').click()")
+    turn(page, "delay", 9)
+    assert "A:" in page.ask("document.getElementById('plots').textContent")
+    assert "&A" in page.ask("location.hash")
+    page.ask("document.getElementById('seeds').click()")
+    page.until("document.getElementById('metrics').textContent.includes('±')")
+    row = page.ask(
+        """[...document.querySelectorAll("#metrics tr")].find((row) =>
+          row.textContent.includes("Link in use")).lastElementChild.textContent"""
+    )
+    mean, half = (float(part.split()[0]) for part in row.split("±"))
+    assert mean < -half < 0 and "points" in row
+    heads, *rows = page.ask(
+        """[...document.querySelectorAll("#metrics tr")].map((row) =>
+          [...row.children].map((each) => each.textContent))"""
+    )
+    assert heads[1:3] == ["A, mean of 5 seeds", "B, mean of 5 seeds"]
+    for _, first, second, difference in rows:
+        of_a, of_b, middle = (float(text.split()[0]) for text in (first, second, difference))
+        # Each has three digits.
+        assert middle == pytest.approx(of_b - of_a, abs=0.006 * max(of_a, of_b))
+        assert "%" not in difference
+    shared = page.ask("location.href")
+    both = """[...document.querySelectorAll("#metrics tbody tr")].map((row) =>
+      [...row.children].slice(0, 3).map((each) => each.textContent))"""
+    turn(page, "delay", 8)
+    turn(page, "delay", 9)
+    seen = page.ask(both)
+    page.open(shared)
+    page.until("document.getElementById('plots').textContent.includes('A:')")
+    assert page.ask(both) == seen
+
+
+def test_examples_have_the_names_that_the_documents_use(server: Server, page: Page) -> None:
+    page.follow(f"{server.address}#dns-behind-fq-codel")
+    shown = page.ask("[...document.getElementById('example').options].map((each) => each.text)")
+    assert [each.split(":")[0] for each in shown] == [each.name for each in examples()]
+    assert shown == sorted(shown)
+    said = page.ask("document.querySelector('#about p').textContent")
+    command = "narrows run scenarios/dns-behind-fq-codel.toml --set queue.flows="
+    # Sentences run on, and commands keep their lines.
+    assert "has FQ-CoDel with tc's defaults: each" in said
+    assert f"48 ms:\n  {command}65536\n" in said and f"\n  {command}16" in said
+
+
+def test_drops_of_a_full_queue_are_called_so(server: Server, page: Page) -> None:
+    page.follow(f"{server.address}#dns-behind-fifo")
+    card = page.ask(
+        """[...document.querySelectorAll("#plots > *")].find((card) =>
+          card.textContent.startsWith("Drops and marks")).textContent"""
+    )
+    assert "dropped, queue full" in card
+
+
+@pytest.mark.parametrize(
+    ("link", "says"),
+    [
+        ("#no-such-example", "No example is called no-such-example"),
+        ("#downloads&rate=1e99", "rate = 1e99"),
+        ("#downloads&<img src=x onerror=alert(1)>=1", "does not have"),
+        ("#downloads&__proto__=1&constructor=2", "does not have"),
+        ("#downloads&rate=%E0%A4%A", "does not have"),
+        ("#" + "a" * 100_000, "No example is called"),
+        ("#downloads" + "&x=1" * 30_000, "does not have"),
+        ("#downloads&A.rate=%00&A.x=y", ""),
+    ],
+)
+def test_a_hostile_link_runs_nothing_and_says_what_is_wrong(
+    server: Server, page: Page, link: str, says: str
+) -> None:
+    page.open(server.address + link)
+    assert says in page.ask("document.getElementById('state').textContent")
+    assert page.ask("document.querySelectorAll('img, iframe').length") == 0
+    assert page.ask("document.getElementById('plots').children.length") >= 1
+
+
+LESSONS = sorted((Path(__file__).parents[2] / "web").glob("lesson-*.json"))
+
+
+def learn(page: Page, name: str) -> None:
+    page.ask(
+        f"""(() => {{ const choice = document.getElementById("lessons");
+          choice.value = "{name}"; choice.dispatchEvent(new Event("change")); }})()"""
+    )
+    page.until("document.querySelector('#lesson:not([hidden]) legend') !== null")
+
+
+def test_a_lesson_shows_no_number_and_no_plot_before_a_prediction(
+    server: Server, page: Page
+) -> None:
+    """Not at the first question, nor at the next, even if a run had begun; nor can a knob ask."""
+    page.follow(f"{server.address}#dns-behind-red")
+    turn(page, "delay", 3)
+    shown = """document.querySelectorAll("#metrics td").length +
+        document.querySelectorAll("#plots > *").length"""
+    assert page.ask(shown) > 0
+    page.ask("document.querySelector('[name=delay]').dispatchEvent(new Event('input'))")
+    learn(page, "bufferbloat")
+    for number in (1, 2):
+        time.sleep(0.5)
+        assert f"({number} of" in page.ask("document.querySelector('#lesson h2').textContent")
+        assert page.ask(shown) == 0
+        assert page.ask("['metrics', 'queries'].every((id) => document.getElementById(id).hidden)")
+        assert not any(each.isdigit() for each in page.ask("state.textContent"))
+        page.ask("document.querySelector('[name=rate]').focus()")
+        assert page.ask("document.activeElement.name !== 'rate'")
+        page.ask("document.querySelector('#lesson input').click()")
+        assert page.ask(shown) == 0
+        page.ask("document.querySelector('#lesson button').click()")
+        page.until("document.body.dataset.state === 'done'")
+        assert page.ask(shown) > 0
+        page.ask("document.querySelector('#lesson button').click()")
+    page.ask("location.hash = '#downloads'")
+    page.until("document.body.dataset.state === 'done'")
+    assert page.ask(shown) > 0 and page.ask("document.getElementById('lesson').hidden")
+
+
+def test_a_lesson_comes_first_on_a_narrow_page(server: Server, page: Page) -> None:
+    page.size(400, 900)
+    try:
+        page.follow(f"{server.address}#dns-over-tls")
+        learn(page, "bufferbloat")
+        tops = page.ask(
+            """["lesson", "controls", "results"].map((id) =>
+              document.getElementById(id).getBoundingClientRect().top)"""
+        )
+        assert tops == sorted(tops) and 0 < tops[0] < 300
+        assert page.ask("document.documentElement.scrollWidth") <= 400
+    finally:
+        page.size(1280, 900)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_each_step_of_a_lesson_comes_out_as_it_says(server: Server, page: Page, path: Path) -> None:
+    lesson = json.loads(path.read_text())
+    page.follow(f"{server.address}#dns-over-tls")
+    name = path.stem.removeprefix("lesson-")
+    learn(page, name)
+    for step in lesson["steps"]:
+        question = json.dumps(step["question"])
+        page.until(f"document.querySelector('#lesson legend')?.textContent === {question}")
+        said = page.ask("document.getElementById('lesson').textContent")
+        assert step["after"] not in said, "the answer comes after the prediction"
+        assert page.ask("document.querySelector('#lesson button').disabled")
+        page.ask(f"document.querySelectorAll('#lesson input')[{step['right']}].click()")
+        page.ask("document.querySelector('#lesson button').click()")
+        page.until("document.body.dataset.state === 'done'")
+        said = page.ask("document.getElementById('lesson').textContent")
+        assert "You predicted it." in said and step["after"] in said
+        metric, low, high = step["expect"]
+        value = page.ask(
+            f"""[...document.querySelectorAll("#metrics tbody tr")].find((row) =>
+              row.firstElementChild.textContent === "{metric}").lastElementChild.textContent"""
+        )
+        assert low <= float(value.split()[0]) <= high, (step["question"], value)
+        shown = page.ask("document.querySelectorAll('.knob.moved').length")
+        assert shown == len(step["settings"])
+        page.ask("document.querySelector('#lesson button')?.click()")
+    assert "That was the lesson" in page.ask("document.getElementById('lesson').textContent")
+
+
+def test_csv_has_the_points_of_the_plots(server: Server, page: Page) -> None:
+    page.follow(f"{server.address}#dns-over-tls")
+    page.ask(
+        """URL.createObjectURL = (blob) => { globalThis.saved = blob.text(); return "#"; };
+        HTMLAnchorElement.prototype.click = () => {};
+        document.getElementById("save-csv").click()"""
+    )
+    lines = page.ask("saved").splitlines()
+    assert lines[0] == "plot,curve,x,y" and len(lines) > 100
+    assert any(line.startswith('"DNS answered by","attempt 1",,') for line in lines)
+    page.ask("document.getElementById('save-toml').click()")
+    assert 'name = "dns-over-tls"' in page.ask("saved")
+
+
+def test_the_keyboard_reaches_and_turns_a_knob(server: Server, page: Page) -> None:
+    page.follow(f"{server.address}#dns-over-tls")
+    page.ask("document.querySelector('[name=delay]').focus()")
+    before = page.ask("document.querySelector('[name=delay]').value")
+    for kind in ("keyDown", "keyUp"):
+        page("Input.dispatchKeyEvent", type=kind, key="ArrowRight", code="ArrowRight",
+             windowsVirtualKeyCode=39)  # fmt: skip
+    page.until(f"document.querySelector('[name=delay]').value > {before}")
+    page.until("document.body.dataset.state === 'done'")
+    assert "delay=" in page.ask("location.hash")
+    said = page.ask("document.querySelector('[name=delay]').getAttribute('aria-valuetext')")
+    assert said.endswith("ms")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(400, False), (400, True), (1280, True)])
+def test_the_page_fits_and_can_be_read(server: Server, page: Page, width: int, dark: bool) -> None:
+    page.size(width, 900, dark=dark)
+    try:
+        page.open(f"{server.address}#dns-behind-red")
+        assert page.ask("document.documentElement.scrollWidth") <= width
+        # Text against its background: WCAG's least contrast for text is 4.5.
+        contrasts = page.ask(
+            """(() => {
+              const light = (color) => {
+                const [r, g, b] = color.match(/[0-9.]+/g).map(Number).map((v) => v / 255)
+                  .map((v) => (v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+                return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+              };
+              const behind = (element) => {
+                const { backgroundColor: color } = getComputedStyle(element);
+                return color.startsWith("rgba(0, 0, 0, 0") ? behind(element.parentElement) : color;
+              };
+              const texts = "label, output, td, th, h3, #state, footer";
+              return [...document.querySelectorAll(texts)].map((each) => {
+                  const [a, b] = [getComputedStyle(each).color, behind(each)].map(light);
+                  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+              });
+            })()"""
+        )
+        assert min(contrasts) >= 4.5
+        names = page.ask(
+            """[...document.querySelectorAll("input, select, button")].filter((each) =>
+              !(each.labels?.length || each.textContent.trim() || each.ariaLabel)).length"""
+        )
+        assert names == 0
+    finally:
+        page.size(1280, 900)
+
+
+def test_the_page_is_small() -> None:
+    if not (SITE / "engine.wasm").exists():
+        pytest.skip("needs the page: make web")
+    sent = {name: len(served.compressed) for name, served in site().items()}
+    # Loaded after the first picture, or when somebody asks.
+    later = ("examples/", "stories.mjs", "queries.mjs", "sequence.mjs", "vector.mjs")
+    first = {name: size for name, size in sent.items() if not name.startswith(later)}
+    first["examples/dns-behind-red.json"] = sent["examples/dns-behind-red.json"]
+    assert sum(sent.values()) < 1_500_000
+    assert sum(first.values()) < 560_000
+
+
+def test_only_this_host_and_the_secret_open_files(server: Server) -> None:
+    def status(path: str, host: str | None = None, method: str = "GET") -> int:
+        request = Request(server.address + path, method=method)
+        if host:
+            request.add_header("Host", host)
+        try:
+            with urlopen(request, timeout=20) as answer:
+                return int(answer.status)
+        except OSError as error:
+            return int(getattr(error, "code", 0))
+
+    assert status("") == 200 and status("engine.wasm", method="HEAD") == 200
+    assert status("", host="evil.example") == 404
+    assert status("../") == 404 and status("%2e%2e/build.py") == 404 and status("examples/") == 404
+    assert status("", method="POST") == 501
+    base = server.address.replace(server.secret, "x" * len(server.secret))
+    with pytest.raises(OSError, match="404"):
+        urlopen(base, timeout=20)
+
+
+def test_a_scenario_of_the_users_comes_first(tmp_path: Path) -> None:
+    if not (SITE / "engine.wasm").exists():
+        pytest.skip("needs the page: make web")
+    mine = tmp_path / "mine.toml"
+    mine.write_text(next(e for e in examples() if e.name == "downloads").path.read_text())
+    files = site(mine)
+    listed = json.loads(gzip.decompress(files["examples.json"].compressed))
+    assert listed[0] == {"name": "mine", "title": "mine.toml, yours"}
+    made = json.loads(gzip.decompress(files["examples/mine.json"].compressed))
+    assert len(made["knobs"]) >= 6

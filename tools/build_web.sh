@@ -1,0 +1,19 @@
+#!/bin/sh
+# Builds the laboratory page in python/narrows/lab/site/, a folder that any web server can serve.
+#
+# Usage: build_web.sh PYTHON
+set -eu
+python=$1
+cd "$(dirname "$0")/.."
+site=python/narrows/lab/site
+
+toolchain=$(sh tools/wasm_toolchain.sh)
+# A run must not take a reader's whole memory.
+flags="-C link-arg=--max-memory=1073741824"
+# shellcheck disable=SC2086 # one assignment per word
+env $toolchain CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="$flags" \
+    cargo build --locked --quiet --profile web -p narrows-web --target wasm32-unknown-unknown
+mkdir -p $site
+cp target/wasm32-unknown-unknown/web/narrows_web.wasm $site/engine.wasm.new
+mv $site/engine.wasm.new $site/engine.wasm
+PYTHONPATH=python "$python" -m narrows.lab.build web

@@ -1,0 +1,418 @@
+// The page: an example, its knobs, the run that they make, and its plots.
+
+import { show } from "./draw.mjs";
+import { teach } from "./lesson.mjs";
+import { mean, metrics, paired } from "./metrics.mjs";
+import { band, plots } from "./plots.mjs";
+import { Runner } from "./runs.mjs";
+import { active, command, lower, toml } from "./settings.mjs";
+import { placed, read, written } from "./state.mjs";
+
+const FIRST = "dns-behind-red";
+const SEEDS = 5;
+
+const at = (id) => document.getElementById(id);
+const made = (tag, text = "", name = "") => {
+  const element = document.createElement(tag);
+  element.textContent = text;
+  if (name) element.className = name;
+  return element;
+};
+
+const page = {
+  example: null, // as python/narrows/lab/build.py wrote it
+  settings: [], // one number for each knob
+  run: null, // {plan, tables}
+  pinned: null, // {settings, plan, tables, seeds}
+  seeds: null, // metrics of each seed, of the run and of A, and the run's plots
+};
+let runner;
+let seedRunner;
+let stories; // loaded after the first picture
+let pressedAt = 0;
+
+async function get(path) {
+  const answer = await fetch(path);
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return answer;
+}
+
+async function begin() {
+  const [list, lessons, module] = await Promise.all([
+    get("examples.json").then((answer) => answer.json()),
+    get("lessons.json").then((answer) => answer.json()),
+    get("engine.wasm").then((answer) => answer.arrayBuffer()).then(WebAssembly.compile),
+  ]);
+  runner = new Runner(module);
+  const option = ({ name, title }) => {
+    const element = made("option", title.replace(/\.$/, ""));
+    element.value = name;
+    return element;
+  };
+  // By the name of the file, as the documents name an example.
+  const listed = ({ name, title }) => option({ name, title: `${name}: ${title}` });
+  at("example").append(...list.map(listed));
+  at("lessons").append(...lessons.map(option));
+  const known = new Set(list.map(({ name }) => name));
+  const open = async () => {
+    endLesson();
+    const { name, settings, pinned } = read(location.hash);
+    const chosen = known.has(name) ? name : FIRST;
+    await load(chosen);
+    const here = placed(page.example, settings);
+    page.settings = here.at;
+    page.pinned = null;
+    pressed();
+    const wrong = name && !known.has(name) ? `No example is called ${name.slice(0, 60)}` : here.wrong;
+    if (pinned) await pin(placed(page.example, pinned).at);
+    turn(wrong);
+  };
+  addEventListener("hashchange", () => {
+    if (location.hash !== address()) open();
+  });
+  at("example").addEventListener("change", ({ target }) => {
+    location.hash = `#${target.value}`;
+  });
+  at("lessons").addEventListener("change", ({ target }) => learn(target.value));
+  listen(module);
+  await open();
+}
+
+/** Begins a lesson, or ends it if the name is empty. */
+async function learn(name) {
+  if (!name) {
+    endLesson();
+    turn();
+    return;
+  }
+  const lesson = await (await get(`lesson-${name}.json`)).json();
+  await load(lesson.example);
+  page.settings = [...page.example.own];
+  page.pinned = null;
+  pressed();
+  showSettings();
+  at("lesson").hidden = false;
+  teach(at("lesson"), lesson, blank, (settings) => {
+    at("controls").inert = false;
+    page.settings = placed(page.example, Object.entries(settings)).at;
+    turn();
+  });
+}
+
+function endLesson() {
+  at("lesson").hidden = true;
+  at("lessons").value = "";
+  at("controls").inert = false;
+}
+
+/** Takes away every number and plot, and the knobs that would bring them, before a prediction. */
+function blank() {
+  runner.stop();
+  at("controls").inert = true;
+  at("metrics").tHead.replaceChildren();
+  at("metrics").tBodies[0].replaceChildren();
+  at("metrics").hidden = true;
+  removePlots(0);
+  stories?.update(null);
+  say("Make a prediction first; then the run shows the answer.");
+  document.body.dataset.state = "asks";
+}
+
+const address = () => written(page.example, page.settings, page.pinned?.settings);
+
+async function load(name) {
+  if (page.example?.name !== name) {
+    page.example = await (await get(`examples/${name}.json`)).json();
+  }
+  at("example").value = name;
+  document.title = `${page.example.title} narrows`;
+  const [title, ...about] = page.example.about.split("\n\n");
+  at("about").firstElementChild.textContent = title.replaceAll("\n", " ");
+  at("about").lastElementChild.textContent = flowed(about.join("\n\n"));
+  at("knobs").replaceChildren(...page.example.knobs.map(knobElement));
+}
+
+/** A comment without the breaks inside its sentences; indented lines are commands, and stay. */
+const flowed = (text) => text.replaceAll(/^(\S.*)\n(?=\S)/gm, "$1 ");
+
+function knobElement(knob, number) {
+  const row = made("div", "", "knob");
+  const label = made("label", knob.label);
+  label.htmlFor = `knob-${number}`;
+  const input = document.createElement(knob.slider ? "input" : "select");
+  input.id = label.htmlFor;
+  input.name = knob.name;
+  if (knob.slider) {
+    Object.assign(input, { type: "range", min: 0, max: knob.settings.length - 1, step: 1 });
+    row.append(label, made("output"), input);
+  } else {
+    input.append(...knob.settings.map(({ text }, value) => {
+      const option = made("option", text);
+      option.value = value;
+      return option;
+    }));
+    row.append(label, input);
+  }
+  input.addEventListener("input", () => {
+    page.settings[number] = Number(input.value);
+    turn();
+  });
+  return row;
+}
+
+function showSettings() {
+  const { example, settings } = page;
+  [...at("knobs").children].forEach((row, number) => {
+    const knob = example.knobs[number];
+    const input = row.querySelector("input, select");
+    const text = knob.settings[settings[number]].text;
+    row.hidden = !active(example, number, settings);
+    row.classList.toggle("moved", settings[number] !== example.own[number]);
+    input.value = settings[number];
+    if (knob.slider) {
+      row.querySelector("output").textContent = text;
+      input.setAttribute("aria-valuetext", text);
+    }
+  });
+  history.replaceState(null, "", address());
+  const lowered = lower(example, settings);
+  const before = new Set(toml(lower(example, example.own).toml).split("\n"));
+  at("toml").replaceChildren(
+    ...toml(lowered.toml).split("\n").map((line) => made("span", `${line}\n`, before.has(line) ? "" : "moved")),
+  );
+  at("command").textContent = command(example, settings);
+  return lowered.plan;
+}
+
+/** Shows the settings and runs them. */
+function turn(wrong = "") {
+  const plan = showSettings();
+  page.seeds = null;
+  stories?.update(null);
+  say(wrong || "Running.", Boolean(wrong));
+  document.body.dataset.state = "running";
+  delete document.body.dataset.firstMs;
+  const run = { plan };
+  const begun = performance.now();
+  let first = 0;
+  runner.start(plan, (data) => {
+    if (data.state === "refused") {
+      say(`The simulator refuses this: ${data.why}`, true);
+      document.body.dataset.state = "refused";
+      return;
+    }
+    page.run = Object.assign(run, { tables: data.tables });
+    if (data.state === "done") tellable(run);
+    paint();
+    first ||= performance.now() - begun;
+    document.body.dataset.firstMs = first.toFixed(1);
+    const events = `${(data.events / 1e6).toPrecision(2)} million events`;
+    const words = `${data.now_s.toPrecision(3)} s simulated in ${Math.round(data.ms)} ms, ${events}`;
+    if (data.state === "running") say(wrong || `${Math.round(100 * data.progress)} %: ${words}`, Boolean(wrong));
+    else say(wrong || `${words}${data.why ? `; ${data.why}` : ""}`, Boolean(wrong || data.why));
+    document.body.dataset.state = data.state;
+  });
+}
+
+/** Lets the reader ask what happened to the queries of a run that has ended. */
+async function tellable(run) {
+  const number = runner.run;
+  const { Stories } = await import("./stories.mjs");
+  if (runner.run !== number) return;
+  stories ??= new Stories(at("queries"), runner.module, paint);
+  stories.update(run);
+}
+
+function say(text, wrong = false) {
+  at("state").textContent = text;
+  at("state").classList.toggle("wrong", wrong);
+}
+
+function paint() {
+  const { plan, tables } = page.run;
+  const drawn = plots(tables, plan);
+  const seeds = page.seeds?.plots ?? [];
+  const beside = page.pinned ? plots(page.pinned.tables, page.pinned.plan) : [];
+  while (at("plots").children.length < drawn.length) at("plots").append(made("article", "", "card"));
+  removePlots(drawn.length);
+  drawn.forEach((plot, number) => {
+    const other = beside.find(({ title }) => title === plot.title);
+    const range = seeds.length ? band(plot.title, seeds) : null;
+    show(at("plots").children[number], plot, other, stories?.events, range);
+  });
+  numbers();
+}
+
+/** Removes all plots but so many. */
+function removePlots(most) {
+  while (at("plots").children.length > most) {
+    at("plots").lastElementChild.drawn?.destroy();
+    at("plots").lastElementChild.remove();
+  }
+}
+
+const watched = ({ links, queue_monitors: [first] }) => (first ? links[first.link].name : "");
+const round = (value) => Number(value.toPrecision(3));
+
+function numbers() {
+  const now = metrics(page.run.tables, watched(page.run.plan));
+  const pinned = page.pinned && metrics(page.pinned.tables, watched(page.pinned.plan));
+  const { seeds } = page;
+  const heads = ["", ...(pinned ? ["A", "B"] : ["this run"])];
+  const compared = Boolean(pinned && seeds);
+  if (compared) heads.splice(1, 2, `A, mean of ${SEEDS} seeds`, `B, mean of ${SEEDS} seeds`);
+  if (seeds) heads.push(pinned ? "B − A, 95 % interval" : `least to most of ${SEEDS} seeds`);
+  const head = made("tr");
+  head.append(...heads.map((text) => made("th", text)));
+  at("metrics").hidden = false;
+  at("metrics").tHead.replaceChildren(head);
+  at("metrics").tBodies[0].replaceChildren(...now.map(({ name, unit, value }) => {
+    const row = made("tr");
+    const first = pinned?.find((each) => each.name === name);
+    row.append(made("th", name));
+    const [ofA, ofB] = compared
+      ? [meanOver(seeds.pinned, name), meanOver(seeds.run, name)]
+      : [first?.value, value];
+    if (pinned) row.append(made("td", withUnit(ofA, unit)));
+    row.append(made("td", withUnit(ofB, unit)));
+    if (seeds) row.append(made("td", over(seeds, name, unit, Boolean(pinned))));
+    return row;
+  }));
+}
+
+const withUnit = (value, unit) => (value === undefined ? "" : `${round(value)} ${unit}`);
+
+/** A metric of each seed, where all seeds have it. */
+function ofSeeds(all, name) {
+  const values = all.map((one) => one.find((each) => each.name === name)?.value);
+  return values.includes(undefined) ? null : values;
+}
+
+function meanOver(all, name) {
+  const values = ofSeeds(all, name);
+  return values ? mean(values) : undefined;
+}
+
+/** What the seeds say about a metric: their range, or the interval of the difference from A. */
+function over(seeds, name, unit, compared) {
+  const values = ofSeeds(seeds.run, name);
+  if (!values) return "";
+  if (!compared) return `${round(Math.min(...values))} to ${round(Math.max(...values))} ${unit}`;
+  const first = ofSeeds(seeds.pinned, name);
+  if (!first) return "";
+  const { mean: middle, half } = paired(first, values);
+  const between = unit === "%" ? "points" : unit;
+  return `${round(middle)} ± ${round(half)} ${between}${Math.abs(middle) > half ? "" : " (may be chance)"}`;
+}
+
+/** Runs settings as A. */
+async function pin(settings) {
+  const { plan } = lower(page.example, settings);
+  const { tables } = await runner.whole(plan);
+  page.pinned = { settings: [...settings], plan, tables };
+  pressed();
+}
+
+const pressed = () => at("pin").setAttribute("aria-pressed", String(Boolean(page.pinned)));
+
+/** Runs this and A with each seed; a knob that moves meanwhile ends that. */
+async function everySeed(module) {
+  seedRunner ??= new Runner(module);
+  const { example, settings, pinned } = page;
+  const knob = example.knobs.findIndex(({ name }) => name === "seed");
+  const found = { run: [], pinned: [], plots: [] };
+  const begun = runner.run;
+  for (let seed = 0; seed < example.knobs[knob].settings.length; seed += 1) {
+    for (const [name, at] of [["run", settings], ["pinned", pinned?.settings]]) {
+      if (!at) continue;
+      const { plan } = lower(example, at.with(knob, seed));
+      const { tables } = await seedRunner.whole(plan);
+      found[name].push(metrics(tables, watched(plan)));
+      if (name === "run") found.plots.push(plots(tables, plan));
+      if (runner.run !== begun) return;
+    }
+    say(`${seed + 1} of ${SEEDS} seeds`);
+  }
+  page.seeds = found;
+  paint();
+  say(`${SEEDS} seeds`);
+}
+
+function save(name, type, text) {
+  const link = made("a");
+  link.href = URL.createObjectURL(new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** All curves as CSV: plot, curve, x, y. */
+function csv() {
+  const quote = (text) => `"${String(text).replaceAll('"', '""')}"`;
+  const lines = ["plot,curve,x,y"];
+  for (const { title, curves, bars } of plots(page.run.tables, page.run.plan)) {
+    for (const { label, x, y } of curves ?? []) {
+      for (let n = 0; n < x.length; n += 1) {
+        lines.push([quote(title), quote(label), x[n], Number.isNaN(y[n]) ? "" : y[n]].join());
+      }
+    }
+    for (const { label, share } of bars ?? []) lines.push([quote(title), quote(label), "", share].join());
+  }
+  return `${lines.join("\n")}\n`;
+}
+
+/** A click on a plot: on a bar or a point of the DNS plots it asks what happened to these queries. */
+async function clicked({ target, clientX }) {
+  if (target.matches(".save")) {
+    const { drawing } = target.closest(".card");
+    const name = `${page.example.name} ${drawing.title}`.replaceAll(/[^A-Za-z0-9]+/g, "-").toLowerCase();
+    const { vector } = await import("./vector.mjs");
+    save(`${name}.svg`, "image/svg+xml", vector(drawing));
+    return;
+  }
+  const bar = target.closest(".bars > *");
+  if (bar) {
+    let name = bar;
+    while (name && !name.classList.contains("name")) name = name.previousElementSibling;
+    if (name) stories?.choose(name.textContent);
+    return;
+  }
+  const plot = target.closest(".card")?.drawn?.plot;
+  // Whoever drags zooms.
+  if (!plot || !target.closest(".u-over") || Math.abs(clientX - pressedAt) > 3) return;
+  if (!plot.axes[0].label.startsWith("response")) return;
+  stories?.tellOf(plot.posToVal(plot.cursor.left, "x"));
+}
+
+function listen(module) {
+  at("knobs").addEventListener("submit", (event) => event.preventDefault());
+  at("reset").addEventListener("click", () => {
+    page.settings = [...page.example.own];
+    turn();
+  });
+  at("pin").addEventListener("click", () => {
+    page.pinned = page.pinned ? null : { ...page.run, settings: [...page.settings] };
+    page.seeds = null;
+    pressed();
+    history.replaceState(null, "", address());
+    paint();
+  });
+  at("plots").addEventListener("mousedown", ({ clientX }) => {
+    pressedAt = clientX;
+  });
+  at("plots").addEventListener("click", clicked);
+  at("seeds").addEventListener("click", () => everySeed(module).catch((error) => say(error.message, true)));
+  at("link").addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      say("The link is copied.");
+    } catch {
+      say("Copy the link from the address bar: it holds all settings.");
+    }
+  });
+  at("save-toml").addEventListener("click", () =>
+    save(`${page.example.name}.toml`, "application/toml", at("toml").textContent));
+  at("save-csv").addEventListener("click", () => save(`${page.example.name}.csv`, "text/csv", csv()));
+}
+
+begin().catch((error) => say(`The page cannot start: ${error.message}`, true));
