@@ -9,7 +9,7 @@ To add a backend, write a module with a `Backend`, and add a line to `BACKENDS`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +20,9 @@ from narrows.backends.interrupts import held
 from narrows.progress import shown
 
 if TYPE_CHECKING:
+    from narrows.backends.outside import Outside
+    from narrows.controls import Control
+    from narrows.queues import Queue
     from narrows.results import Run
     from narrows.scenario import Scenario
 
@@ -31,6 +34,7 @@ __all__ = [
     "Progress",
     "Refusal",
     "get",
+    "parts_from_outside",
     "run",
     "run_changed",
 ]
@@ -75,6 +79,45 @@ def get(name: str) -> Backend:
     return found
 
 
+def parts_from_outside(
+    queues: Mapping[str, Queue] | None = None,
+    controls: Mapping[str, Control] | None = None,
+    plugins: Sequence[str | Path] | None = None,
+) -> Outside | None:
+    """The parts from outside that these arguments of `run` name; None if there are none.
+
+    Raises:
+        QueueError: Something is no queue.
+        ControlError: Something is no congestion control, or has the name of one of narrows'.
+    """
+    if not (queues or controls or plugins):
+        return None
+    from narrows.backends.outside import Outside
+
+    return Outside.of(queues, controls, plugins)
+
+
+def chosen_for(name: str, outside: Outside | None) -> Backend:
+    """The backend of that name, for scenarios with these parts from outside.
+
+    Raises:
+        BackendError: There is none, or it runs no such parts.
+    """
+    chosen = get(name)
+    if not outside:
+        return chosen
+    if name != DEFAULT:
+        raise BackendError(
+            "backend",
+            f"queues and congestion controls from outside run in the simulator, not on {name}",
+            "leave it out",
+        )
+    from narrows.backends.sim import unknown_controls
+
+    offered = outside.offered
+    return replace(chosen, refusals=lambda scenario: unknown_controls(scenario, offered))
+
+
 def run(
     scenario: str | Path | Scenario | Mapping[str, Any],
     *,
@@ -84,6 +127,9 @@ def run(
     backend: str = DEFAULT,
     progress: Progress | bool | None = None,
     event_limit: int | None = None,
+    queues: Mapping[str, Queue] | None = None,
+    controls: Mapping[str, Control] | None = None,
+    plugins: Sequence[str | Path] | None = None,
     **unknown: Never,
 ) -> Run:
     """Runs a scenario.
@@ -102,10 +148,20 @@ def run(
         progress: Called now and then with the completed share of the run, from 0 to 1. True shows
             progress on a terminal or in a notebook; elsewhere, it writes a line every ten seconds.
         event_limit: Events after which the run stops; by default the scenario's limit.
+        queues: Your own queues, by link and direction: `{"bottleneck.forward": MyAqm(0.005)}`
+            (`narrows.queues.Queue`). They run in the simulator only.
+        controls: Your own congestion controls, by the name that `tcp.congestion` has:
+            `{"mine": MyControl()}` (`narrows.controls.Control`).
+        plugins: Shared objects whose queues (`kind = "plugin"`) and congestion controls the
+            scenario names. They are code that runs with your rights.
         **unknown: Refused: there are no other arguments; `seeds` belongs to `sweep`.
 
     Raises:
         TypeError: An argument is unknown.
+        QueueError: One of `queues` is no queue.
+        ControlError: One of `controls` is no congestion control.
+        PartFailed: One of your parts raised an exception, which is the cause, or broke a rule.
+            `partial` is the run as far as it came; it is saved, too.
         ScenarioError: The file cannot be read, or the scenario is invalid.
         BackendError: There is no such backend, it cannot honour a key of the scenario, or it cannot
             do the run.
@@ -115,19 +171,24 @@ def run(
     from narrows.scenario import Scenario
     from narrows.scenario.suggestions import suggestion
 
+    outside = parts_from_outside(queues, controls, plugins)
     for name in unknown:
         hint = suggestion(name, [*inspect.signature(run).parameters][:-1])
         if name == "seeds":
             hint = "seed=3 for one run, or narrows.sweep(..., seeds=3) for several"
         raise TypeError(f"run() has no argument {name}; hint: {hint}")
+    loaded = Scenario.of(scenario, set)
+    if outside:
+        outside.refuse_unused(loaded)
     return run_changed(
-        Scenario.of(scenario, set),
+        loaded,
         set or {},
         seed=seed,
         out=out,
         backend=backend,
         progress=progress,
         event_limit=event_limit,
+        outside=outside,
     )
 
 
@@ -140,21 +201,36 @@ def run_changed(
     backend: str = DEFAULT,
     progress: Progress | bool | None = None,
     event_limit: int | None = None,
+    outside: Outside | None = None,
 ) -> Run:
     """Runs a scenario whose keys have already been changed; the run records them as `changed`.
 
     The other arguments and the exceptions are those of `run`.
     """
+    from narrows.backends.sim import PartFailed, run_sim
     from narrows.results.folder import check_target
     from narrows.scenario.overrides import plain
 
-    chosen = get(backend)
+    chosen = chosen_for(backend, outside)
     chosen.check(scenario)
     if out is not None:
         check_target(Path(out))
     with shown(scenario.name, quiet=progress is not True) as update, held():
         callback = update if progress is True else progress or None
-        result = chosen.run(scenario, seed=seed, progress=callback, event_limit=event_limit)
+        failed: PartFailed | None = None
+        try:
+            if outside:
+                result = run_sim(
+                    scenario, seed=seed, progress=callback, event_limit=event_limit, outside=outside
+                )
+            else:
+                result = chosen.run(scenario, seed=seed, progress=callback, event_limit=event_limit)
+        except PartFailed as error:
+            failed, result = error, error.partial
         if changed:
             result = replace(result, set={key: plain(value) for key, value in changed.items()})
-        return result if out is None else result.save(out)
+        saved = result if out is None else result.save(out)
+        if failed is not None:
+            failed.partial = saved
+            raise failed
+        return saved

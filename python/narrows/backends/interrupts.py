@@ -6,10 +6,12 @@ import queue
 import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager
 from types import FrameType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 
@@ -47,6 +49,8 @@ class Held:
 
     def __init__(self) -> None:
         self._waiting: list[int] = []
+        self.raising = False
+        """Whether an interrupt is raised at once, because somebody else's Python code runs."""
 
     def take(self) -> bool:
         """Whether an interrupt has arrived since the last call; this marks it as handled."""
@@ -55,6 +59,9 @@ class Held:
         return came
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
+        if self.raising:
+            self.raising = False
+            raise KeyboardInterrupt
         self._waiting.append(number)
 
 

@@ -6,16 +6,18 @@ import json
 import os
 import platform
 import time
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 from narrows import _core
-from narrows.backends.backend import Backend, BackendError, Progress, nothing_refused
+from narrows.backends.backend import Backend, BackendError, Progress, Refusal
 from narrows.backends.interrupts import Held, held
 from narrows.errors import MOST_TOGETHER, together
 
 if TYPE_CHECKING:
+    from narrows.backends.outside import Outside
     from narrows.results import Run
     from narrows.scenario import Scenario
 
@@ -29,6 +31,29 @@ _FIRST_SLICE = 10_000
 _LARGEST_SLICE = 50_000_000
 
 _COMPLETE = ("end", "dns-done")
+
+
+class PartFailed(BackendError):  # noqa: N818 - named after what happened
+    """A part from outside raised an exception or broke a rule; `__cause__` says which.
+
+    `partial` is the run as far as it came.
+    """
+
+    partial: Run
+
+
+class QueueFailed(PartFailed):
+    """The part is a queue."""
+
+
+class ControlFailed(PartFailed):
+    """The part is a congestion control."""
+
+
+_FAILED = {
+    "queue": (QueueFailed, "queue-failed", "a queue"),
+    "control": (ControlFailed, "control-failed", "a congestion control"),
+}
 
 
 class Engine(Protocol):
@@ -71,6 +96,7 @@ def run_sim(
     event_limit: int | None = None,
     engine: Callable[[str], Engine] | None = None,
     backend: str = "sim",
+    outside: Outside | None = None,
 ) -> Run:
     """Runs a scenario in the simulator.
 
@@ -84,14 +110,28 @@ def run_sim(
         event_limit: Events after which the run stops; by default the scenario's own.
         engine: Makes the simulation from a plan as JSON; by default the compiled simulator.
         backend: The backend's name in the run.
+        outside: Parts from outside, in the compiled simulator.
 
     Raises:
+        PartFailed: One of these parts failed.
         BackendError: The simulator refuses the plan, the seed or the event limit. If it has
             several reasons, the error's `others` hold the rest.
     """
     chosen = scenario.seed if seed is None else seed
     with held() as interrupts:
-        return _run(scenario, chosen, progress, event_limit, engine, backend, interrupts)
+        if outside:
+            with outside.watched():
+                return _run(
+                    scenario,
+                    chosen,
+                    progress,
+                    event_limit,
+                    outside.engine,
+                    backend,
+                    interrupts,
+                    outside,
+                )
+        return _run(scenario, chosen, progress, event_limit, engine, backend, interrupts, None)
 
 
 def _run(
@@ -102,6 +142,7 @@ def _run(
     engine: Callable[[str], Engine] | None,
     backend: str,
     interrupts: Held,
+    outside: Outside | None,
 ) -> Run:
     # Import it here, because checking a scenario needs no library for tables.
     from narrows.results import Run
@@ -119,20 +160,31 @@ def _run(
     try:
         simulation = (engine or _core.Simulation)(text)
     except ValueError as error:
-        refused = _core.check_plan(text)[:MOST_TOGETHER] or [str(error)]
+        # What a plan's check does not know is the fault of a part from outside.
+        refused = [] if outside else _core.check_plan(text)[:MOST_TOGETHER]
+        refused = refused or [str(error)]
         raise together([BackendError(scenario.name, why) for why in refused]) from None
     del text
+    failure: Exception | None = None
     try:
-        _drive(simulation, progress, interrupts)
+        failure = _drive(simulation, progress, interrupts, outside)
     except KeyboardInterrupt:
         simulation.interrupt()
+    if failure is not None:
+        simulation.interrupt()
     simulated = time.perf_counter() - clock
-    stopped, end_s, events = simulation.stopped, simulation.now_s, simulation.events
+    failed, stopped, part = _FAILED[getattr(simulation, "failed_part", None) or "queue"]
+    stopped = stopped if failure else simulation.stopped
+    end_s, events = simulation.now_s, simulation.events
     captures = {name: simulation.capture(number) for number, name in enumerate(captured)}
-    columns = simulation.tables()
+    # A name in a million rows is one Python object.
+    if isinstance(simulation, _core.Simulation):
+        columns: Mapping[str, Mapping[str, Any]] = simulation.tables(coded=True)
+    else:
+        columns = simulation.tables()
     # The state of many connections takes as much memory as the tables.
     del simulation
-    return Run.from_columns(
+    run = Run.from_columns(
         columns,
         scenario=scenario.resolved(),
         seed=seed,
@@ -149,7 +201,16 @@ def _run(
         },
         host=host_facts(),
         captures=captures,
+        outside=outside.record if outside else {},
     )
+    if failure is not None:
+        words = str(failure)
+        if not isinstance(failure, _core.QueueFault | _core.ControlFault):
+            words = traceback.format_exception_only(failure)[-1].strip().replace("\n", " ")
+        raised = failed(scenario.name, f"{part} from outside failed: {words}")
+        raised.partial = run
+        raise raised from failure
+    return run
 
 
 def host_facts() -> dict[str, Any]:
@@ -169,10 +230,12 @@ def host_facts() -> dict[str, Any]:
     }
 
 
-def _drive(simulation: Engine, progress: Progress | None, interrupts: Held) -> None:
+def _drive(
+    simulation: Engine, progress: Progress | None, interrupts: Held, outside: Outside | None
+) -> Exception | None:
     """Advances to the end, in slices of about `_SLICE_S`, whatever an event costs.
 
-    The ends of slices do not affect the results.
+    The ends of slices do not affect the results. Returns the exception of a part from outside.
 
     Raises:
         KeyboardInterrupt: An interrupt came before the end.
@@ -181,7 +244,17 @@ def _drive(simulation: Engine, progress: Progress | None, interrupts: Held) -> N
     finished = False
     while not finished:
         clock = time.perf_counter()
-        finished = simulation.advance(events)
+        if outside:
+            try:
+                interrupts.raising = True
+                finished = simulation.advance(events)
+            except Exception as error:
+                return error
+            finally:
+                interrupts.raising = False
+                outside.returned()
+        else:
+            finished = simulation.advance(events)
         took = time.perf_counter() - clock
         factor = min(4.0, max(0.25, _SLICE_S / took)) if took > 0 else 4.0
         events = min(_LARGEST_SLICE, max(1_000, int(events * factor)))
@@ -189,7 +262,27 @@ def _drive(simulation: Engine, progress: Progress | None, interrupts: Held) -> N
             progress(1.0 if finished else min(1.0, simulation.progress))
         if not finished and interrupts.take():
             raise KeyboardInterrupt
+    return None
 
 
-BACKEND = Backend("sim", run_sim, nothing_refused)
-"""The simulator. It honours every key."""
+def unknown_controls(
+    scenario: Scenario, offered: frozenset[str] = frozenset()
+) -> Sequence[Refusal]:
+    """Congestion controls that neither the simulator nor a part from outside has."""
+    from narrows.scenario.suggestions import suggestion
+    from narrows.scenario.tcp import CONTROLS, own_controls
+
+    own = "pass controls={...} or plugins=[...] to run(), or --plugin FILE"
+    return [
+        Refusal(
+            key,
+            f"no class and no plugin offers {name}",
+            f"{suggestion(name, [*CONTROLS, *sorted(offered)])}; {own}",
+        )
+        for key, name in own_controls(scenario)
+        if name not in offered
+    ]
+
+
+BACKEND = Backend("sim", run_sim, unknown_controls)
+"""The simulator. It honours every key, and congestion controls that it has."""

@@ -42,8 +42,8 @@ def command(
         str,
         typer.Option(
             metavar="NAME",
-            help="What the scenarios are drawn from: classic (CUBIC, Reno) or modern (BBR, DCTCP, "
-            "paced CUBIC), which needs the backend kernel-7.",
+            help="What the scenarios are drawn from: classic (CUBIC, Reno), home (CAKE, FQ-PIE) or "
+            "modern (BBR, DCTCP, paced CUBIC), which needs the backend kernel-7.",
         ),
     ] = "classic",
     sim_seeds: Annotated[

@@ -5,7 +5,16 @@ from __future__ import annotations
 import json
 
 from narrows.cli.failure import Exit, UserError
-from narrows.cli.options import DEFAULT_BACKEND, Backend, Json, ScenarioFile, Settings, settings
+from narrows.cli.options import (
+    DEFAULT_BACKEND,
+    Backend,
+    Json,
+    Plugins,
+    ScenarioFile,
+    Settings,
+    outside,
+    settings,
+)
 from narrows.errors import MOST_TOGETHER, together
 
 EXAMPLES = """\
@@ -21,6 +30,7 @@ def command(
     scenario: ScenarioFile,
     set: Settings = None,
     backend: Backend = DEFAULT_BACKEND,
+    plugin: Plugins = None,
     json_output: Json = False,
 ) -> Exit:
     """Validate a scenario without running it, and print its size.
@@ -32,12 +42,13 @@ def command(
     from narrows.scenario.extent import extent
 
     loaded = Scenario.load(scenario, set=settings(set))
-    chosen = backends.get(backend)
+    parts = outside(plugin)
+    chosen = backends.chosen_for(backend, parts)
     chosen.check(loaded)
     plan = loaded.plan()
-    if refused := _core.check_plan(json.dumps(plan)):
+    if refused := parts.wrong(plan) if parts else _core.check_plan(json.dumps(plan)):
         raise together([UserError(f"{scenario}: {why}") for why in refused[:MOST_TOGETHER]])
-    size = extent(loaded, plan)
+    size = extent(loaded, plan, every=json_output)
     if json_output:
         found = {"file": str(scenario), "valid": True, **size}
         print(json.dumps({**found, "differences": list(chosen.differences(loaded))}, indent=2))

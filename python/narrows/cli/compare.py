@@ -10,9 +10,11 @@ from narrows.cli.complete import runs_and_sweeps
 from narrows.cli.failure import UserError, say
 from narrows.cli.options import (
     Json,
+    Latex,
     Plots,
     Quiet,
     argument,
+    form_of,
     key_values,
     listing_metrics,
     option,
@@ -37,6 +39,9 @@ narrows compare runs/fifo-sweep runs/red-sweep \\
 # In one sweep: compares every queue with this one, for each combination
 # of the other keys.
 narrows compare runs/queues --against queue=fq-codel
+
+# For a paper: the same table for LaTeX, with its intervals.
+narrows compare runs/fifo-* runs/red-* --latex > table.tex
 
 # Two analyses of narrows ratio, or two measurements: before and after a
 # change, two servers, IPv4 and IPv6.
@@ -70,6 +75,7 @@ def command(
         ),
     ] = None,
     json_output: Json = False,
+    latex: Latex = False,
     out: Annotated[Path | None, option("DIR", "Write a report with plots to this folder.")] = None,
     plots: Plots = None,
     quiet: Quiet = False,
@@ -79,21 +85,22 @@ def command(
     from narrows.results.compare_folders import compare_folders
     from narrows.results.metric_names import ALL
 
+    form = form_of(json_output=json_output, latex=latex)
     kinds = plot_files(plots, written=out is not None, needs="give --out too")
     for folder in runs:
         if not folder.exists():
             raise UserError(f"{folder}: does not exist; hint: {_hint(folder)}")
     if are_ratios(runs):
-        compare_ratios(runs, json_output=json_output, out=out, kinds=kinds, quiet=quiet)
+        compare_ratios(runs, form=form, out=out, kinds=kinds, quiet=quiet)
         return
     found = compare_folders(runs, key_values("--against", against))
     asked = [name for name in metric or () if name != ALL]
-    if metric and not asked and not json_output:
+    if metric and not asked and form != "json":
         found.metrics.print(sys.stdout)
         return
     with listing_metrics():
         shown = found.only(asked) if asked else found
-    shown.print(sys.stdout, all_metrics=ALL in (metric or ()), as_json=json_output)
+    shown.print(sys.stdout, all_metrics=ALL in (metric or ()), form=form)
     if out is not None:
         from narrows.report import write_comparison
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from narrows.cli.failure import UserError, say
 
 if TYPE_CHECKING:
+    from narrows.cli.options import Form
+    from narrows.plot_files import PlotFile
     from narrows.ratio import RatioAnalysis
-    from narrows.records import PlotFile
 
 
 def are_ratios(folders: Sequence[Path]) -> bool:
@@ -23,7 +24,7 @@ def are_ratios(folders: Sequence[Path]) -> bool:
 def compare_ratios(
     folders: Sequence[Path],
     *,
-    json_output: bool,
+    form: Form,
     out: Path | None,
     kinds: Sequence[PlotFile],
     quiet: bool,
@@ -47,10 +48,10 @@ def compare_ratios(
         raise UserError(f"{folders[0]}: is given twice; hint: name two folders")
     analyses = {label: _load(folder) for label, folder in zip(labels, folders, strict=True)}
     comparison = compare(analyses)
-    if json_output:
+    if form == "json":
         print(json.dumps(comparison.document(), indent=2, allow_nan=False))
     else:
-        comparison.table().print(sys.stdout)
+        comparison.table().print(sys.stdout, latex=form == "latex")
     if out is not None:
         path = comparison.write(out, kinds)
         if not quiet:

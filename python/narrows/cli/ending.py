@@ -7,6 +7,13 @@ from pathlib import Path
 
 from narrows.cli.failure import Exit, say
 
+EXIT_CODES = """
+Exit codes: 0 every run is complete; 1 some runs failed, and the others are kept; 2 bad input; 130
+interrupted. After 1 or 130 the report covers the runs that are complete, and the same command runs
+what is missing.
+"""
+"""For the help of commands that write a report about many runs."""
+
 SHOWN_FAILURES = 3
 """The number of failed runs that the terminal shows; the rest are counted."""
 

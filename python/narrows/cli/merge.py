@@ -54,7 +54,7 @@ def command(
     result = result.save(folder)
     if report:
         write_run_report(result, folder, kinds)
-    print_run(result, json_output=json_output)
+    print_run(result, "json" if json_output else "text")
     if not quiet:
         for flag in result.host["kernel"]["flags"]:
             say(f"flag: {flag}")

@@ -117,7 +117,7 @@ def command(
     result = watched(watch, seconds, quiet=quiet).save(folder)
     if report:
         write_run_report(result, folder, kinds)
-    print_run(result, json_output=json_output)
+    print_run(result, "json" if json_output else "text")
     if not quiet:
         say_missed(watch)
         say(f"wrote {folder}")

@@ -6,13 +6,16 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from narrows.cli.complete import backends, keys, scenarios
 from narrows.cli.failure import UserError
-from narrows.records import PLOT_FILES, USUAL_PLOT_FILES, PlotFile
+from narrows.plot_files import PLOT_FILES, USUAL_PLOT_FILES, PlotFile
+
+if TYPE_CHECKING:
+    from narrows.backends.outside import Outside
 
 
 def option(metavar: str, help: str, *names: str, **more: Any) -> Any:
@@ -77,30 +80,79 @@ Workers = Annotated[
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
+Latex = Annotated[
+    bool, typer.Option("--latex", help="Print tables for LaTeX, with the package booktabs.")
+]
+
+
+Form = Literal["text", "json", "latex"]
+"""How a command prints its results."""
+
+
+def form_of(*, json_output: bool, latex: bool) -> Form:
+    """The form that `--json` or `--latex` chooses.
+
+    Raises:
+        UserError: Both are given.
+    """
+    if json_output and latex:
+        raise UserError("--latex: prints a table, and --json a document; hint: give one of them")
+    return "json" if json_output else "latex" if latex else "text"
+
+
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors on stderr.")]
 
 
-Plots = Annotated[
-    list[str] | None,
-    option(
+def _plots(help: str) -> Any:
+    return option(
         "|".join(PLOT_FILES),
-        "File type of plots; may be repeated, or be a list with commas. "
-        f"[default: {','.join(USUAL_PLOT_FILES)}]",
+        help,
         "--plots",
         autocompletion=lambda incomplete: [
             kind for kind in PLOT_FILES if kind.startswith(incomplete)
         ],
+    )
+
+
+Plots = Annotated[
+    list[str] | None,
+    _plots(
+        "Also draw the report's plots into files of this type; may be repeated, or be a list with "
+        "commas."
+    ),
+]
+
+Plugins = Annotated[
+    list[Path] | None,
+    option(
+        "FILE",
+        'A shared object with queues (kind = "plugin") or congestion controls that the scenario '
+        "names; may be repeated. Its code runs with your rights.",
+        "--plugin",
+    ),
+]
+
+PlotFiles = Annotated[
+    list[str] | None,
+    _plots(
+        "File type of plots; may be repeated, or be a list with commas. "
+        f"[default: {','.join(USUAL_PLOT_FILES)}]"
     ),
 ]
 
 
 def plot_files(
-    given: Sequence[str] | None, *, written: bool = True, needs: str = ""
+    given: Sequence[str] | None,
+    usual: Sequence[PlotFile] = (),
+    *,
+    written: bool = True,
+    needs: str = "",
 ) -> tuple[PlotFile, ...]:
     """The file types that `--plots` names, each once, in the given order.
 
     Args:
         given: The option's values, if it was given.
+        usual: The types if it was not given.
         written: Whether the command writes plots at all.
         needs: If it does not, what the user can do to get plots.
 
@@ -115,7 +167,14 @@ def plot_files(
         if kind is None:
             raise UserError(f"--plots {text}: is not known; hint: one of {', '.join(PLOT_FILES)}")
         found[kind] = None
-    return tuple(found) or USUAL_PLOT_FILES
+    return tuple(found or usual)
+
+
+def outside(plugins: Sequence[Path] | None) -> Outside | None:
+    """The parts from outside that `--plugin` names; None if there are none."""
+    from narrows.backends import parts_from_outside
+
+    return parts_from_outside(plugins=plugins)
 
 
 def settings(given: Sequence[str] | None) -> dict[str, str]:

@@ -16,12 +16,13 @@ from narrows.cli.options import (
     DEFAULT_BACKEND,
     Backend,
     Json,
-    Plots,
+    PlotFiles,
     Quiet,
     argument,
     option,
     plot_files,
 )
+from narrows.plot_files import USUAL_PLOT_FILES
 
 EXAMPLES = """\
 # Everything: each claim's published value, ours, and the verdict.
@@ -95,7 +96,7 @@ def command(
             "Where report.html, plots and result.json go. [default: runs/reproduce-1, -2, ..]",
         ),
     ] = None,
-    plots: Plots = None,
+    plots: PlotFiles = None,
     json_output: Json = False,
     backend: Backend = DEFAULT_BACKEND,
     jobs: Annotated[
@@ -117,7 +118,7 @@ def command(
 
     if against not in (None, "kernel"):
         raise typer.BadParameter(f"{against!r} is not a known reference; use kernel")
-    kinds = plot_files(plots)
+    kinds = plot_files(plots, USUAL_PLOT_FILES)
     backends.get(backend)
     selected = select(ids or [], bench)
     folder = claim_folder(out or free_folder(Path("runs"), "reproduce"))

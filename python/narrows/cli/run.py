@@ -13,12 +13,16 @@ from narrows.cli.options import (
     DEFAULT_BACKEND,
     Backend,
     Json,
+    Latex,
     Plots,
+    Plugins,
     Quiet,
     ScenarioFile,
     Seed,
     Settings,
+    form_of,
     option,
+    outside,
     plot_files,
     settings,
 )
@@ -56,6 +60,7 @@ def command(
         option("DIR", "The run folder; must not hold a run yet. [default: runs/NAME-1, -2, ..]"),
     ] = None,
     json_output: Json = False,
+    latex: Latex = False,
     report: Annotated[
         bool, typer.Option("--report/--no-report", help="Also write plots and report.html.")
     ] = True,
@@ -63,13 +68,16 @@ def command(
     event_limit: Annotated[
         int | None, option("N", "Stop after this many events.", min=1, max=2**63 - 1)
     ] = None,
+    plugin: Plugins = None,
     quiet: Quiet = False,
 ) -> Exit:
     """Run a scenario, write a run folder, and print its summary."""
     from narrows.backends import run_changed
+    from narrows.backends.sim import PartFailed
     from narrows.results import RUN_FILE
     from narrows.scenario import Scenario
 
+    form = form_of(json_output=json_output, latex=latex)
     kinds = plot_files(plots, written=report, needs="leave out --no-report")
     changed = settings(set)
     loaded = Scenario.load(scenario, set=changed)
@@ -82,11 +90,15 @@ def command(
                 seed=seed,
                 out=folder,
                 backend=backend,
-                progress=meanwhile_loading(update, "report" if report else "results"),
+                progress=meanwhile_loading(update, "report.run_report" if report else "results"),
                 event_limit=event_limit,
+                outside=outside(plugin),
             )
+    except PartFailed as failed:
+        say(f"error: {failed}")
+        result = failed.partial
     except KeyboardInterrupt:
         # After the end of the simulation, or after a second interrupt, the run exists.
         say(f"interrupted; wrote {folder}" if (folder / RUN_FILE).exists() else "interrupted")
         return Exit.INTERRUPTED
-    return end_run(result, loaded, folder, kinds if report else None, json_output, quiet)
+    return end_run(result, loaded, folder, kinds if report else None, form, quiet)

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from narrows.cli.failure import Exit, UserError, say
+from narrows.cli.options import Form
 
 if TYPE_CHECKING:
-    from narrows.records import PlotFile
+    from narrows.plot_files import PlotFile
     from narrows.results import Run
     from narrows.scenario import Scenario
 
@@ -21,9 +22,8 @@ if TYPE_CHECKING:
 def meanwhile_loading(update: Callable[[float], object], part: str) -> Callable[[float], object]:
     """Wraps a progress function so that it also loads a part of narrows that the end needs.
 
-    `narrows.report` takes two seconds to load. A thread begins to load it at the first progress. By
-    then, narrows has accepted the scenario. Another process or the simulator, which does not hold
-    Python's lock, does the run's work.
+    A thread begins to load it at the first progress. By then, narrows has accepted the scenario.
+    Another process or the simulator, which does not hold Python's lock, does the run's work.
     """
     loading: list[threading.Thread] = []
 
@@ -44,7 +44,7 @@ def end_run(
     scenario: Scenario,
     folder: Path,
     kinds: Sequence[PlotFile] | None,
-    json_output: bool,
+    form: Form,
     quiet: bool,
 ) -> Exit:
     """Writes the report, prints the summary, and returns the exit code.
@@ -54,7 +54,7 @@ def end_run(
         scenario: The scenario of the run.
         folder: The run folder.
         kinds: The file types in which the report's plots are written; None for no report.
-        json_output: Whether the summary is a JSON document.
+        form: Whether the summary is text, a JSON document, or a table for LaTeX.
         quiet: Whether to leave out the lines on the scenario and the folder.
     """
     from narrows.cli.schedules import schedules
@@ -63,11 +63,11 @@ def end_run(
         if kinds is not None:
             write_run_report(run, folder, kinds)
     except KeyboardInterrupt:
-        say(f"interrupted; wrote {folder} without its report")
+        say(f"interrupted; wrote {folder} without its report; hint: narrows report {folder}")
         return Exit.INTERRUPTED
     finally:
         # This prints even if the disk is full, and writes even if the reader of stdout has gone.
-        print_run(run, json_output=json_output)
+        print_run(run, form)
     if not quiet:
         for line in schedules(scenario):
             say(line)
@@ -93,11 +93,11 @@ def write_run_report(run: Run, folder: Path, kinds: Sequence[PlotFile]) -> None:
         raise UserError(f"{error}; the run itself is complete, in {folder}") from None
 
 
-def print_run(run: Run, *, json_output: bool) -> None:
-    """Prints a run's summary as a table or as one JSON document."""
+def print_run(run: Run, form: Form) -> None:
+    """Prints a run's summary as a table, also for LaTeX, or as one JSON document."""
     from narrows.results import summary_table
 
-    if json_output:
+    if form == "json":
         print(json.dumps(run.document(), indent=2))
     else:
-        summary_table(run).print(sys.stdout)
+        summary_table(run).print(sys.stdout, latex=form == "latex")

@@ -9,31 +9,30 @@ from typing import Annotated
 import typer
 
 from narrows.cli.complete import studies
-from narrows.cli.ending import ended
+from narrows.cli.ending import EXIT_CODES, ended
 from narrows.cli.failure import Exit, UserError
-from narrows.cli.options import Json, Plots, Quiet, Workers, option, plot_files
+from narrows.cli.options import Json, PlotFiles, Quiet, Workers, option, plot_files
+from narrows.plot_files import USUAL_PLOT_FILES
 from narrows.progress import shown
 
 EXAMPLES = """\
-# Every transport behind every queue under every load, and paper H's worst
-# cell, with 3 seeds.
+# Every transport behind every queue of a home, a café and an operator,
+# beside CUBIC downloads and alone, with 3 seeds.
 narrows study dns-transport --quick
 
-# Also longer round trips, longer replies, and paths that drop long
-# datagrams, with 5 seeds. The same command again runs what is missing.
+# Also beside other downloads, and with longer round trips, longer replies
+# and paths that drop long datagrams, with 5 seeds. The same command again
+# runs what is missing.
 narrows study dns-transport
 
 # A part of the study.
 narrows study dns-transport --transport udp --transport tcp-kept \\
-    --queue red-ecn --json
+    --place home --json
 
 # Lists all transports; the other options work the same way.
 narrows study dns-transport --transport "?"
-
-Exit codes: 0 every run is complete; 1 some runs failed, and the others are kept; 2 bad input; 130
-interrupted. After 1 or 130 the report covers the runs that are complete, and the same command runs
-what is missing.
 """
+EXAMPLES += EXIT_CODES
 
 
 def _levels(what: str) -> typer.models.OptionInfo:
@@ -52,13 +51,12 @@ def command(
     ],
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick", help="3 seeds, no bursts, and no other round trips, replies or paths."
-        ),
+        typer.Option("--quick", help="3 seeds, and of the loads only CUBIC downloads and none."),
     ] = False,
     seeds: Annotated[
         int | None, option("N", "Runs of each cell. [default: 5, with --quick 3]", min=1, max=1000)
     ] = None,
+    place: Annotated[list[str] | None, _levels("Places")] = None,
     transport: Annotated[list[str] | None, _levels("Transports")] = None,
     queue: Annotated[list[str] | None, _levels("Queues")] = None,
     load: Annotated[list[str] | None, _levels("Loads")] = None,
@@ -73,7 +71,7 @@ def command(
             "[default: runs/study-STUDY]",
         ),
     ] = None,
-    plots: Plots = None,
+    plots: PlotFiles = None,
     workers: Workers = None,
     json_output: Json = False,
     quiet: Quiet = False,
@@ -86,9 +84,9 @@ def command(
     if name not in names():
         hint = suggestion(name, names()) or f"one of {', '.join(names())}"
         raise UserError(f"{name!r} is not a study; hint: {hint}")
-    kinds = plot_files(plots)
-    factors = ("transport", "queue", "load", "path", "round_trip", "reply")
-    given = (transport, queue, load, path, round_trip, reply)
+    kinds = plot_files(plots, USUAL_PLOT_FILES)
+    factors = ("place", "transport", "queue", "load", "path", "round_trip", "reply")
+    given = (place, transport, queue, load, path, round_trip, reply)
     folder = out or Path("runs") / f"study-{name}"
     with shown(name, quiet=quiet) as update:
         study = dns_transport(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,10 +13,13 @@ from narrows.cli.options import (
     DEFAULT_BACKEND,
     Backend,
     Json,
+    Latex,
+    Plugins,
     Quiet,
     ScenarioFile,
     Settings,
     Workers,
+    form_of,
     listing_metrics,
     option,
     settings,
@@ -110,7 +113,9 @@ def command(
             '"?" alone lists all metrics and runs nothing.',
         ),
     ] = None,
+    plugin: Plugins = None,
     json_output: Json = False,
+    latex: Latex = False,
     quiet: Quiet = False,
 ) -> Exit:
     """Run a scenario with all combinations of values and seeds; write one table of all runs."""
@@ -119,20 +124,19 @@ def command(
     from narrows.results.metric_names import ALL
     from narrows.results.sweep_means import table_of_metrics
 
-    values, numbers = sweeps.varied(plan, vary, variant, settings(set), seeds)
+    form = form_of(json_output=json_output, latex=latex)
+    varied, numbers = sweeps.varied(plan, vary, variant, settings(set), seeds)
+    values: dict[str, Any] = {**varied, "backend": backend, "plugins": plugin}
     asked = [name for name in metric or () if name != ALL]
     if metric and not asked:
-        table_of_metrics(sweeps.sweep_preview(scenario, **values, backend=backend)).print(
-            sys.stdout
-        )
+        table_of_metrics(sweeps.sweep_preview(scenario, **values)).print(sys.stdout)
         return Exit.DONE
     with listing_metrics(), shown(scenario.stem, quiet=quiet) as update:
         found = sweeps.sweep(
             scenario,
             **values,
             seeds=numbers,
-            out=out or sweeps.default_folder(scenario, **values, backend=backend),
-            backend=backend,
+            out=out or sweeps.default_folder(scenario, **values),
             workers=workers,
             dask=dask,
             keep_runs=keep_runs,
@@ -142,7 +146,7 @@ def command(
         )
     try:
         with listing_metrics():
-            print_sweep(found, asked, all_metrics=ALL in (metric or ()), json_output=json_output)
+            print_sweep(found, asked, all_metrics=ALL in (metric or ()), form=form)
     finally:
         code = end_sweep(found, quiet=quiet)
     return code

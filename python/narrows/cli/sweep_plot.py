@@ -13,14 +13,17 @@ from narrows.cli.complete import sweeps
 from narrows.cli.failure import UserError, say
 from narrows.cli.options import (
     Json,
-    Plots,
+    Latex,
+    PlotFiles,
     Quiet,
     argument,
+    form_of,
     key_values,
     listing_metrics,
     option,
     plot_files,
 )
+from narrows.plot_files import USUAL_PLOT_FILES
 
 EXAMPLES = """\
 # Writes plots/bursts.completion_mean_s-against-queue.limit.png and .svg.
@@ -64,8 +67,9 @@ def command(
     out: Annotated[
         Path | None, option("DIR", "Where the files go. [default: plots/ in the sweep's folder]")
     ] = None,
-    plots: Plots = None,
+    plots: PlotFiles = None,
     json_output: Json = False,
+    latex: Latex = False,
     quiet: Quiet = False,
 ) -> None:
     """Draw a metric of a sweep against a key: means over the seeds with 95 % intervals."""
@@ -74,7 +78,8 @@ def command(
     from narrows.results.metric_names import ALL
     from narrows.results.sweep_means import table_of_metrics
 
-    kinds = plot_files(plots)
+    form = form_of(json_output=json_output, latex=latex)
+    kinds = plot_files(plots, USUAL_PLOT_FILES)
     sweep = Sweep.load(folder)
     if metric == ALL:
         table_of_metrics(sweep).print(sys.stdout)
@@ -89,9 +94,9 @@ def command(
     with listing_metrics():
         plot = plot_sweep(sweep, metric, against, by or (), fixed, x_scale=x_scale, y_scale=y_scale)
     written = [str(path) for path in plot.write(out or folder / PLOTS, kinds)]
-    if json_output:
+    if form == "json":
         print(json.dumps({**plot.document(), "files": written}, indent=2))
     else:
-        plot.table().print(sys.stdout)
+        plot.table().print(sys.stdout, latex=form == "latex")
     if not quiet:
         say(f"wrote {' and '.join(written)}")

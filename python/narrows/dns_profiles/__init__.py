@@ -5,18 +5,25 @@ Each profile is a TOML file, and each value names its source: a trial with the p
 show the profiles as tables.
 """
 
-from narrows.dns_profiles.models import (
-    Client,
-    ClientQuic,
-    ClientTls,
-    Reply,
-    Server,
-    ServerQuic,
-    ServerTls,
-    SizeChoice,
-    Sizes,
-)
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from narrows.dns_profiles.reading import client, clients, server, servers, sizes, sizes_names
+
+if TYPE_CHECKING:
+    from narrows.dns_profiles.models import (
+        Client,
+        ClientQuic,
+        ClientTls,
+        Reply,
+        Server,
+        ServerQuic,
+        ServerTls,
+        SizeChoice,
+        Sizes,
+    )
 
 __all__ = [
     "Client",
@@ -35,3 +42,10 @@ __all__ = [
     "sizes",
     "sizes_names",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports the models on first use: most scenarios name no profile."""
+    if name in __all__:
+        return getattr(import_module(f"{__name__}.models"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

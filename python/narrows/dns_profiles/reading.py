@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import functools
 import tomllib
-from importlib import resources
-from typing import TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
-from pydantic import BaseModel
-
-from narrows.dns_profiles.models import Client, Server, Sizes
 from narrows.errors import NarrowsError, one_line
 
-Model = TypeVar("Model", bound=BaseModel)
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from narrows.dns_profiles.models import Client, Server, Sizes
+
+Model = TypeVar("Model", bound="BaseModel")
+
+_FOLDER = Path(__file__).parent
 
 
 def names(kind: str) -> list[str]:
     """The profiles of a kind: the files in its folder."""
-    folder = resources.files("narrows.dns_profiles") / kind
-    return sorted(
-        entry.name.removesuffix(".toml")
-        for entry in folder.iterdir()
-        if entry.name.endswith(".toml")
-    )
+    return sorted(entry.stem for entry in (_FOLDER / kind).glob("*.toml"))
 
 
 def read(kind: str, name: str, model: type[Model]) -> Model:
@@ -33,7 +32,7 @@ def read(kind: str, name: str, model: type[Model]) -> Model:
         raise NarrowsError(
             f"no {what} profile {one_line(repr(name))}; hint: one of {', '.join(known)}"
         )
-    text = (resources.files("narrows.dns_profiles") / kind / f"{name}.toml").read_text("utf-8")
+    text = (_FOLDER / kind / f"{name}.toml").read_text("utf-8")
     return model.model_validate({"name": name, **tomllib.loads(text)})
 
 
@@ -65,16 +64,22 @@ def client(name: str) -> Client:
         >>> client("glibc").timeouts_s
         (5.0, 5.0)
     """
+    from narrows.dns_profiles.models import Client
+
     return read("clients", name, Client)
 
 
 @functools.cache
 def server(name: str) -> Server:
     """A server profile."""
+    from narrows.dns_profiles.models import Server
+
     return read("servers", name, Server)
 
 
 @functools.cache
 def sizes(name: str) -> Sizes:
     """A size profile."""
+    from narrows.dns_profiles.models import Sizes
+
     return read("sizes", name, Sizes)

@@ -14,19 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from narrows.plot_files import PlotFile
 from narrows.ratio.analysis import Group, RatioAnalysis, RatioError
 from narrows.ratio.density import SMOOTHED
 from narrows.ratio.plots import failures_plot, ratio_cdf, ridges_plot
 from narrows.ratio.resampling import Interval, percentile_interval, weights
-from narrows.records import USUAL_PLOT_FILES, PlotFile
 from narrows.records.numbers import Floats
-from narrows.report.page import (
-    Shown,
-    render,
-    shown_on_page,
-    write_page,
-    write_plots,
-)
+from narrows.report.files import write_page
+from narrows.report.page import Shown, live, render, shown_on_page, write_plots
 from narrows.results import TextTable
 
 _REPLICATES = 400
@@ -114,8 +109,8 @@ class RatioComparison:
             ],
         }
 
-    def write(self, folder: Path, kinds: Sequence[PlotFile] = USUAL_PLOT_FILES) -> Path:
-        """Writes a report, and its plots as files of these types.
+    def write(self, folder: Path, kinds: Sequence[PlotFile] = ()) -> Path:
+        """Writes a report, and its plots as files if types are named.
 
         Raises:
             RunFolderError: The folder cannot be written.
@@ -150,6 +145,7 @@ class RatioComparison:
             rows=[(row.server, f"{row.what}{row.unit}", *_cells(row)) for row in self.rows],
             paired=self.paired,
             plots=shown_on_page(plots),
+            live=live(plots),
         )
         return write_page(folder / "report.html", text)
 

@@ -18,7 +18,7 @@ from narrows.foreign_text import parsed, regular_bytes
 from narrows.ratio.analysis import Group, RatioAnalysis, Variant
 from narrows.ratio.failures import Failures
 from narrows.ratio.pairs import Dropped, Rules
-from narrows.report.page import write_bytes, write_page
+from narrows.report.files import write_bytes, write_page
 from narrows.results.checked import clean
 from narrows.results.errors import RunFolderError
 from narrows.results.folder import parquet

@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
-from matplotlib.figure import Figure
+import polars as pl
 
+from narrows.plot_files import PlotFile
 from narrows.ratio.analysis import Group, RatioAnalysis
 from narrows.ratio.density import SMOOTHED
 from narrows.ratio.folder import save
@@ -18,7 +19,6 @@ from narrows.ratio.plots import (
     histograms_plot,
     hover_map,
     line_plot,
-    map_plot,
     over_day_plot,
     ratio_cdf,
     ridges_plot,
@@ -26,15 +26,9 @@ from narrows.ratio.plots import (
 )
 from narrows.ratio.plots.world import placed
 from narrows.ratio.words import HEADER, peaks_row, say_failures, say_server
-from narrows.records import USUAL_PLOT_FILES, PlotFile
-from narrows.report.page import (
-    Shown,
-    file_name,
-    render,
-    shown_on_page,
-    write_page,
-    write_plots,
-)
+from narrows.report.drawing import Drawing
+from narrows.report.files import file_name, write_page
+from narrows.report.page import Shown, live, render, shown_on_page, write_plots
 
 Progress = Callable[[float, str], None]
 
@@ -43,7 +37,7 @@ def write_ratio_report(
     analysis: RatioAnalysis,
     folder: str | Path,
     progress: Progress | None = None,
-    kinds: Sequence[PlotFile] = USUAL_PLOT_FILES,
+    kinds: Sequence[PlotFile] = (),
 ) -> Path:
     """Writes report.html, pages of servers, the analysis, and plots as files of these types.
 
@@ -98,8 +92,8 @@ def _write_page(
     if points.height:
         alt = f"{points.height} vantage points on a map, coloured by their median ratio"
         world = hover_map(points, f"{prefix}map", alt)
-        drawn = Shown(f"{prefix}map", map_plot(points, group.label), alt, "")
-        write_plots([drawn], folder / "plots", kinds)
+        if kinds:
+            _write_map(f"{prefix}map", points, group.label, folder / "plots", kinds)
     failures = [part for part in analysis.failures if pages or part.server in {group.server, title}]
     measured = [part for server in servers for part in analysis.by_source(server.server)]
     groups = [
@@ -120,6 +114,7 @@ def _write_page(
         placed=points.height,
         vantages=group.peaks.vantages,
         plots=shown_on_page(plots),
+        live=live(plots),
         files=", ".join(kind.upper() for kind in kinds),
         rules=analysis.rules,
         infinity=float("inf"),
@@ -133,14 +128,23 @@ def _write_page(
     return write_page(folder / f"{name}.html", text)
 
 
+def _write_map(
+    name: str, points: pl.DataFrame, label: str, folder: Path, kinds: Sequence[PlotFile]
+) -> None:
+    from narrows.ratio.plots.map_file import map_plot
+    from narrows.report.picture import Picture, write_pictures
+
+    write_pictures([Picture(name, map_plot(points, label), "", "")], folder, kinds)
+
+
 # Long: a list of plots with their captions.
 def _plots(
     analysis: RatioAnalysis, group: Group, servers: list[Group], days: list[Group], prefix: str
 ) -> list[Shown]:
     found: list[Shown] = []
 
-    def add(name: str, figure: Figure, alt: str, caption: str) -> None:
-        found.append(Shown(prefix + name, figure, alt, caption))
+    def add(name: str, drawing: Drawing, alt: str, caption: str) -> None:
+        found.append(Shown(prefix + name, drawing, alt, caption))
 
     median = f"{group.peaks.quantiles[0.5]:.2f}"
     labelled = {part.label: part for part in servers}
@@ -185,7 +189,7 @@ def _plots(
             "over-time",
             over_day_plot(group),
             f"Pairs by time and ratio, median {median}",
-            "Darker: more pairs, on a logarithmic scale.",
+            "A point is half an hour and 0.05 of ratio with pairs.",
         )
     line = group.line
     said = "no line" if line is None else f"slope {line.slope:.2f}"

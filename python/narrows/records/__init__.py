@@ -8,32 +8,32 @@ draws them. This package depends on neither.
 
 from __future__ import annotations
 
-from narrows.records.plot_files import PLOT_FILES, USUAL_PLOT_FILES, PlotFile
+from narrows.records.plotted import Axis, Counter, Declaration, Series, Spans
 from narrows.records.record import (
     Completed,
     Direction,
     Headline,
     Metric,
     Parts,
-    Pen,
     Plot,
     Record,
 )
 from narrows.records.table import Column, Table, declared_table
 
 __all__ = [
-    "PLOT_FILES",
-    "USUAL_PLOT_FILES",
+    "Axis",
     "Column",
     "Completed",
+    "Counter",
+    "Declaration",
     "Direction",
     "Headline",
     "Metric",
     "Parts",
-    "Pen",
     "Plot",
-    "PlotFile",
     "Record",
+    "Series",
+    "Spans",
     "Table",
     "declared_table",
 ]

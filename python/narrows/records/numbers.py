@@ -14,7 +14,9 @@ Floats = npt.NDArray[np.float64]
 
 def floats(series: pl.Series) -> Floats:
     """The values of a column, without nulls."""
-    return series.drop_nulls().cast(pl.Float64).to_numpy()
+    # Without nulls, this needs no query.
+    without = series.drop_nulls() if series.null_count() else series
+    return without.cast(pl.Float64).to_numpy()
 
 
 def row_floats(table: pl.DataFrame, column: str) -> Floats:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
+from narrows.records.plotted import SHARES, Axis, Declaration, Series, Spans
 from narrows.records.table import Table
 
 if TYPE_CHECKING:
     import polars as pl
-    from matplotlib.axes import Axes
 
 Direction = Literal["higher", "lower", ""]
 
@@ -69,29 +69,6 @@ class Headline:
     """The text below the number."""
 
 
-class Pen(Protocol):
-    """Draws on the axes of one plot, in the report's style."""
-
-    @property
-    def axes(self) -> Axes:
-        """Matplotlib's axes, for what the pen cannot do."""
-
-    def cdf(self, label: str, values: Any, of: int | None = None) -> None:
-        """Draws the share of `of` (by default, of the values) that is at most x, as a curve.
-
-        Args:
-            label: The owner of the values; each label has its own colour.
-            values: Numbers, in any order.
-            of: The number of items if some have no value; the curve then ends below 100 %.
-        """
-
-    def series(self, label: str, x: Any, y: Any) -> None:
-        """Draws a line through values over time, with a gap where a value is missing."""
-
-    def from_zero(self) -> None:
-        """Makes the y axis begin at zero and end above all values."""
-
-
 @dataclass(frozen=True)
 class Plot:
     """A plot in the reports of runs and of comparisons."""
@@ -99,18 +76,42 @@ class Plot:
     name: str
     """The name of its files: lower case, digits and hyphens."""
     title: str
-    x: str
-    """Label of the horizontal axis, with its unit."""
-    y: str
+    x: str | Axis
+    """The horizontal axis, or its label with the unit."""
+    y: str | Axis
+    """The vertical axis, which begins at zero if only its label is given."""
     caption: str
     """What readers should look for."""
     says: Callable[[Mapping[str, Any]], str | None]
     """Says from the summary's metrics what it shows, in one sentence with its main numbers, for
     readers who cannot see it. None means that there is nothing to draw."""
-    draw: Callable[[Pen, Mapping[str, pl.DataFrame]], None]
-    """Draws the rows of one run or of several, by label."""
+    series: tuple[Series, ...] = ()
+    """Curves of a table. Those without a name of their own are of a run, or of each of its groups.
+    """
+    bars: Spans | None = None
+    """Bars instead of curves."""
     single: bool = False
     """Whether it shows a single item of a run, which other seeds would only hide."""
+
+    @property
+    def declaration(self) -> Declaration:
+        """The plot of all rows."""
+        shares = any(series.shape == "cdf" for series in self.series)
+        x, y = self.x, self.y
+        if isinstance(x, str):
+            x = Axis(x, ends=(0.0 if shares else None, None))
+        if isinstance(y, str):
+            y = Axis(y, ends=SHARES if shares else (0.0, None))
+        return Declaration(
+            self.name,
+            self.title,
+            x,
+            y,
+            self.series,
+            bars=self.bars,
+            caption=self.caption,
+            height=3.2,
+        )
 
 
 @dataclass(frozen=True)

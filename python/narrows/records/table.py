@@ -34,19 +34,7 @@ class Column:
     @property
     def dtype(self) -> pl.DataType:
         """The type in polars."""
-        import polars as pl
-
-        types: dict[TypeName, pl.DataType] = {
-            "u8": pl.UInt8(),
-            "u16": pl.UInt16(),
-            "u32": pl.UInt32(),
-            "u64": pl.UInt64(),
-            "f64": pl.Float64(),
-            "bool": pl.Boolean(),
-            "string": pl.String(),
-            "list of strings": pl.List(pl.String()),
-        }
-        return types[self.type] if isinstance(self.type, str) else self.type
+        return _types()[self.type] if isinstance(self.type, str) else self.type
 
 
 @dataclass(frozen=True)
@@ -92,6 +80,22 @@ def declared_table(name: str) -> Table:
     )
     about = _in_one_line(found["about"]).removesuffix(".")
     return Table(name, about[0].lower() + about[1:], columns)
+
+
+@cache
+def _types() -> dict[TypeName, pl.DataType]:
+    import polars as pl
+
+    return {
+        "u8": pl.UInt8(),
+        "u16": pl.UInt16(),
+        "u32": pl.UInt32(),
+        "u64": pl.UInt64(),
+        "f64": pl.Float64(),
+        "bool": pl.Boolean(),
+        "string": pl.String(),
+        "list of strings": pl.List(pl.String()),
+    }
 
 
 @cache

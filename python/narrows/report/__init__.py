@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from narrows.records import USUAL_PLOT_FILES, PlotFile
-from narrows.report.comparison_report import write_comparison
-from narrows.report.run_report import REPORT_FILE, write_run_report
-from narrows.report.sweep_plot import SweepPlot, plot_sweep
-from narrows.results import Run
+if TYPE_CHECKING:
+    from narrows.report.comparison_report import write_comparison
+    from narrows.report.run_report import REPORT_FILE, write_report, write_run_report
+    from narrows.report.sweep_plot import SweepPlot, plot_sweep
+    from narrows.report.sweep_report import write_sweep_report
 
 __all__ = [
     "REPORT_FILE",
@@ -18,11 +18,23 @@ __all__ = [
     "write_comparison",
     "write_report",
     "write_run_report",
+    "write_sweep_report",
 ]
 
+_HOMES = {
+    "REPORT_FILE": "run_report",
+    "SweepPlot": "sweep_plot",
+    "plot_sweep": "sweep_plot",
+    "write_comparison": "comparison_report",
+    "write_report": "run_report",
+    "write_run_report": "run_report",
+    "write_sweep_report": "sweep_report",
+}
 
-def write_report(
-    run: Run, folder: str | Path, kinds: Sequence[PlotFile] = USUAL_PLOT_FILES
-) -> Path:
-    """Writes a run's report into ``folder``; the same as `write_run_report`."""
-    return write_run_report(run, folder, kinds)
+
+def __getattr__(name: str) -> Any:
+    """Imports a name on first use: a run's report needs no comparison and no sweep."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return value

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.results import Run
-from narrows.results.origin import MACHINES, MONITOR, is_kernel
+from narrows.results.origin import FLENT, MACHINES, MONITOR, is_kernel
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,9 @@ def again(run: Run) -> Again:
             _watching(run.scenario, run.end_s),
             scenario=False,
         )
+    if run.backend == FLENT:
+        text = "Flent measured it; its file is the original."
+        return Again("Where it comes from", text, "", scenario=False)
     save = "Save the scenario below as scenario.toml"
     if run.backend == MACHINES:
         text = f"{save}; docs/machines.md says how to run it on several machines."

@@ -9,21 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from narrows.records import USUAL_PLOT_FILES, PlotFile
+from narrows.plot_files import PlotFile
+from narrows.records import Declaration
 from narrows.report import plots
+from narrows.report.bars import MOST_GROUPS
 from narrows.report.extras import extra_plots
-from narrows.report.page import (
-    Shown,
-    file_name,
-    live,
-    render,
-    shown_on_page,
-    write_page,
-    write_plots,
-)
-from narrows.report.plots import Bar, Change
+from narrows.report.files import file_name, write_page
+from narrows.report.page import Shown, live, render, shown_on_page, write_plots
+from narrows.report.plots.differences import Change, differences
+from narrows.report.plots.first_attempt import Share, first_attempt
 from narrows.report.run_report import PLOTS, REPORT_FILE
-from narrows.report.source import MOST_GROUPS, ends_text, monitored_links, monitored_queues
+from narrows.report.shown import shown_of
+from narrows.report.source import ends_text, monitored_links, monitored_queues
 from narrows.results import Run
 from narrows.results.compare import Comparison, Group, Sample
 from narrows.results.compare_text import FIRST, arranged, chosen
@@ -46,9 +43,9 @@ _SHARES = {
 def write_comparison(
     comparison: Comparison | Sequence[Comparison],
     out: str | Path,
-    kinds: Sequence[PlotFile] = USUAL_PLOT_FILES,
+    kinds: Sequence[PlotFile] = (),
 ) -> Path:
-    """Writes `report.html`, `comparison.json` and the files in `plots/` into ``out``.
+    """Writes `report.html` and `comparison.json`, and plots in `plots/` if kinds are named.
 
     Args:
         comparison: A comparison, or several, each with its setting.
@@ -69,7 +66,8 @@ def write_comparison(
             [replace(plot, name=f"{number}-{plot.name}") for plot in of_one]
             for number, of_one in enumerate(shown, start=1)
         ]
-    write_plots([plot for of_one in shown for plot in of_one], folder / PLOTS, kinds)
+    for one, of_one in zip(several, shown, strict=True):
+        write_plots(of_one, folder / PLOTS, kinds, one)
     documents = [one.document() for one in several]
     document = documents[0] if isinstance(comparison, Comparison) else {"comparisons": documents}
     write_page(folder / RESULT_FILE, json.dumps(document, indent=2) + "\n")
@@ -92,12 +90,10 @@ def comparison_plots(comparison: Comparison) -> list[Shown]:
     shown = [
         Shown(
             "differences" + (f"-{number}" if len(comparison.groups) > 2 else ""),
-            plots.differences(
-                changes, f"How {group.label} differs from {comparison.groups[0].label}"
-            ),
+            differences(changes, f"How {group.label} differs from {comparison.groups[0].label}"),
             f"Lines: relative difference of each metric of {group.label}, with its interval.",
-            "95 % intervals; blue: lower, vermilion: higher, grey: no difference seen. "
-            "At the right: whether a difference is better or worse, if that is known.",
+            "95 % intervals; blue: lower, vermilion: higher, grey: no difference seen."
+            + _verdicts_explained(changes),
         )
         for number, group in enumerate(comparison.groups)
         if (changes := _changes(comparison, number))
@@ -110,36 +106,58 @@ def comparison_plots(comparison: Comparison) -> list[Shown]:
         group.label: [run for run in group.runs[1:] if isinstance(run, Run)]
         for group in comparison.groups
     }
-    shown += _dns_plots(comparison, runs, others)
+    declared = declared_comparison(runs)
+    others_shown = [shown_of(each, runs, others) for each in declared]
+    return [*shown, *_share_bars(comparison), *others_shown, *extra_plots(runs, others)]
+
+
+def declared_comparison(runs: Mapping[str, Run]) -> list[Declaration]:
+    """The plots in which several runs, by label, have a curve each."""
+    found = [*_response_plots(runs)]
     for link in _common([monitored_queues(run) for run in runs.values()]):
-        shown += _queue_plots(runs, link, others)
+        found += _queue_plots(runs, link)
+    for link, ecn in _common([plots.waiting_classes(run) for run in runs.values()]):
+        found.append(
+            replace(
+                plots.waits(runs, link, ecn),
+                alt=f"Curves: how long {ecn} packets waited at {link} in each case.",
+                caption="Every packet that was sent counts; times are exact to 1.6 %.",
+            )
+        )
     for link in _common([monitored_links(run) for run in runs.values()]):
-        shown.append(
-            Shown(
-                f"throughput-{link}",
-                plots.utilisation(runs, link, others),
-                f"Curves: throughput of {link} in each case.",
-                "What the link carried, framing included.",
+        found.append(
+            replace(
+                plots.utilisation(runs, link),
+                alt=f"Curves: throughput of {link} in each case{_busy(runs, link)}.",
+                caption="What the link carried, framing included.",
             )
         )
     common = _common([plots.goodput_groups(run) for run in runs.values()])
     for series in common:
         name = plots.series_name(series, common)
-        shown.append(
-            Shown(
-                f"goodput-{file_name(name)}",
-                plots.goodputs(runs, series, name, others),
-                f"Curves: goodput of {name} in each case.",
-                "Payload that reached the receiving applications in order.",
+        found.append(
+            replace(
+                plots.goodputs(runs, series, name),
+                name=f"goodput-{file_name(name)}",
+                alt=f"Curves: goodput of {name} in each case.",
+                caption="Payload that reached the receiving applications in order.",
             )
         )
-    return shown + extra_plots(runs, others)
+    return found
 
 
-def _dns_plots(
-    comparison: Comparison, runs: dict[str, Run], others: Mapping[str, Sequence[Run]]
-) -> list[Shown]:
-    """Bars of the leading share, and response times; several DNS groups have one plot each."""
+def _busy(runs: Mapping[str, Run], link: str) -> str:
+    """How busy a link was in each case, where that is known."""
+    shares = {
+        label: run.summary["links"][link]["run"]["utilisation_percent"]
+        for label, run in runs.items()
+    }
+    known = [f"{share:.1f} % in {label}" for label, share in shares.items() if share is not None]
+    return f"; it was busy {', '.join(known)} of the time" if known else ""
+
+
+def _share_bars(comparison: Comparison) -> list[Shown]:
+    """Bars of the leading share of queries; several DNS groups have bars of their own."""
     share = WITHIN_1S if comparison.attempts_mislead else FIRST_ATTEMPT
     name, words = _SHARES[share]
     asking: list[str | None] = [*_dns_groups(comparison)] or [None]
@@ -149,75 +167,73 @@ def _dns_plots(
     if len(bars) < len(comparison.groups):
         return []
     values = ", ".join(f"{bar.label} {bar.percent:.2f} %" for bar in bars)
-    shown = [
+    return [
         Shown(
             name,
-            plots.first_attempt(bars, "share, with 95 % interval", f"DNS queries answered {words}"),
+            first_attempt(bars, f"DNS queries answered {words}"),
             f"Bars: queries answered {words}: {values}.",
             "Intervals: Student's t over the seeds where they show a spread, else Wilson's "
             "over the queries.",
         )
     ]
+
+
+def _response_plots(runs: Mapping[str, Run]) -> list[Declaration]:
+    """Response times, if each run has measured queries; several DNS groups have one plot each."""
+    if not all((run.summary.get("dns") or {}).get("queries") for run in runs.values()):
+        return []
+    found = []
+    asking: list[str | None] = [*_groups_of(list(runs.values()))] or [None]
     for asked in asking:
-        cases = {
-            label: run
-            for label, run in runs.items()
-            if asked is None or asked in run.queries.get_column("group")
-        }
-        shown.append(
-            Shown(
-                "response-cdf" if asked is None else f"response-cdf-{file_name(asked)}",
-                plots.response_cdf(cases, others, asked),
-                f"Curves: response time of {asked or 'DNS queries'} in each case.",
-                "Steps far to the right come from lost packets, for which a timer has to end, or "
-                "from connections that the server refused or closed.",
+        declared = plots.response_cdf(runs, asked)
+        found.append(
+            replace(
+                declared,
+                name=declared.name if asked is None else f"response-cdf-{file_name(asked)}",
+                alt=f"Curves: response time of {asked or 'DNS queries'} in each case.",
+                caption="Steps far to the right come from lost packets, for which a timer has to "
+                "end, or from connections that the server refused or closed.",
             )
         )
-    return shown
+    return found
 
 
 def _dns_groups(comparison: Comparison) -> list[str]:
+    return _groups_of([run for group in comparison.groups for run in group.runs[:1]])
+
+
+def _groups_of(runs: Sequence[Sample]) -> list[str]:
     """The DNS groups with plots of their own; empty for one group, or for too many."""
-    found = [
-        str(name)
-        for group in comparison.groups
-        for run in group.runs[:1]
-        for name in (run.summary.get("dns_groups") or {})
-    ]
+    found = [str(name) for run in runs for name in (run.summary.get("dns_groups") or {})]
     names = list(dict.fromkeys(found))
     return names if 1 < len(names) <= MOST_GROUPS else []
 
 
-def _queue_plots(
-    runs: dict[str, Run], link: str, others: Mapping[str, Sequence[Run]]
-) -> list[Shown]:
-    shown = [
-        Shown(
-            f"backlog-{link}",
-            plots.backlogs(runs, link, others),
-            f"Curves: backlog at {link} in each case.",
-            "What waits in the queue, without the card's ring.",
+def _queue_plots(runs: Mapping[str, Run], link: str) -> list[Declaration]:
+    found = [
+        replace(
+            plots.backlog(runs, link),
+            alt=f"Curves: backlog at {link} in each case.",
+            caption="What waits in the queue, without the card's ring.",
         )
     ]
     means = [run.summary["queues"][link]["run"]["sojourn_mean_ms"] for run in runs.values()]
     if any(mean is not None for mean in means):
-        shown.append(
-            Shown(
-                f"sojourn-{link}",
-                plots.sojourn(runs, link, others),
-                f"Curves: time in queue and ring at {link} in each case.",
-                "Mean over the packets that left since the last sample.",
+        found.append(
+            replace(
+                plots.sojourn(runs, link),
+                alt=f"Curves: time in queue and ring at {link} in each case.",
+                caption="Mean over the packets that left since the last sample.",
             )
         )
-    shown.append(
-        Shown(
-            f"drops-{link}",
-            plots.drop_rate(runs, link, others),
-            f"Curves: drops at {link} in each case.",
-            "Counted in slots of 100 ms and smoothed as V(n) = 0.9 V(n-1) + 0.1 P(n).",
+    found.append(
+        replace(
+            plots.drop_rate(runs, link),
+            alt=f"Curves: drops at {link} in each case.",
+            caption="Counted in slots of 100 ms and smoothed as V(n) = 0.9 V(n-1) + 0.1 P(n).",
         )
     )
-    return shown
+    return found
 
 
 def _changes(comparison: Comparison, number: int) -> list[Change]:
@@ -243,6 +259,12 @@ def _changes(comparison: Comparison, number: int) -> list[Change]:
                 )
             )
     return found
+
+
+def _verdicts_explained(changes: Sequence[Change]) -> str:
+    if not any(change.word for change in changes):
+        return ""
+    return " At the right: whether a difference is better or worse, if that is known."
 
 
 def _part(comparison: Comparison, shown: list[Shown]) -> dict[str, Any]:
@@ -310,7 +332,7 @@ def _asked_by(run: Sample, name: str) -> Any:
     return run.summary.get("dns") if only else None
 
 
-def _bar(group: Group, share: str, asked: str | None = None) -> Bar | None:
+def _bar(group: Group, share: str, asked: str | None = None) -> Share | None:
     """A bar for a share of the queries, of all or of one DNS group, with its interval.
 
     None without measured queries.
@@ -325,10 +347,10 @@ def _bar(group: Group, share: str, asked: str | None = None) -> Bar | None:
         return None
     mean = sum(known) / len(known)
     if over_seeds := of_seeds(known, 0.0, 100.0):
-        return Bar(label, mean, *over_seeds)
+        return Share(label, mean, *over_seeds)
     of_queries = counted(summaries, share)
     low, high = wilson(*of_queries) if of_queries else (mean / 100.0, mean / 100.0)
-    return Bar(label, mean, 100.0 * low, 100.0 * high)
+    return Share(label, mean, 100.0 * low, 100.0 * high)
 
 
 def _common(found: list[list[T]]) -> list[T]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-import polars as pl
-from matplotlib.figure import Figure
-
-from narrows.records import Plot, Record
-from narrows.report import style
-from narrows.report.page import Shown, file_name
-from narrows.report.pen import PlotPen, SeedsPen
-from narrows.report.source import MOST_GROUPS, NONE
+from narrows.records import Declaration, Plot, Record, Series
+from narrows.report.bars import MOST_GROUPS
+from narrows.report.drawing import CYCLE
+from narrows.report.files import file_name
+from narrows.report.page import Shown
+from narrows.report.shown import shown_of
+from narrows.report.source import NONE
 from narrows.results import Run
 from narrows.results.extras import by_group, records
 from narrows.results.metrics import value_text
@@ -23,91 +23,72 @@ def extra_plots(runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]] = N
     In the plot of a single run, each group has a curve. With several runs, each group has its own
     plot with a curve for each run; other seeds of the run count for its curve.
     """
+    if len(runs) == 1:
+        return [shown_of(each, runs) for each in declared_extras(*runs.values())]
     shown = []
     for record in _common(runs):
         for each in record.plots:
-            said = [each.says(run.summary[record.table.name]) for run in runs.values()]
-            if None in said:
-                continue
-            if len(runs) == 1:
-                assert said[0] is not None, "what has nothing to say was left out"
-                shown.append(Shown(each.name, plot(each, record, runs), said[0], each.caption))
-            else:
+            if all(each.says(run.summary[record.table.name]) for run in runs.values()):
                 shown += _compared(each, record, runs, others)
     return shown
 
 
+def declared_extras(run: Run) -> list[Declaration]:
+    """The plots of a run's kinds of traffic, with a curve for each group."""
+    found = []
+    for record in _common({run.name: run}):
+        rows = run.table(record.table.name)
+        apart = "flow" in rows.columns and "group" not in rows.columns
+        groups = by_group(rows, run.flows) if apart else {}
+        each = 1 < len(groups) <= len(CYCLE)
+        for plot in record.plots:
+            alt = plot.says(run.summary[record.table.name])
+            if alt is not None:
+                series = [_named(one, run.name, each=each) for one in plot.series]
+                found.append(replace(plot.declaration, series=tuple(series), alt=alt))
+    return found
+
+
+def _named(series: Series, label: str, *, each: bool = False) -> Series:
+    """A series with the name of the run, or of each of its groups."""
+    if series.label:
+        return series
+    return (
+        replace(series, label="{group}", each=("group",)) if each else replace(series, label=label)
+    )
+
+
 def _compared(
-    drawn: Plot, record: Record, runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]]
+    plot: Plot, record: Record, runs: Mapping[str, Run], others: Mapping[str, Sequence[Run]]
 ) -> list[Shown]:
     """A plot of several runs; if there are several groups, one plot for each."""
     name = record.table.name
-    cases = {label: [run, *others.get(label, ())] for label, run in runs.items()}
-    if drawn.single:
-        cases = {label: each[:1] for label, each in cases.items()}
+    cases = {} if plot.single else others
     parts = {
-        label: [by_group(run.table(name), run.flows) for run in each]
-        for label, each in cases.items()
+        label: [by_group(each.table(name), each.flows) for each in (run, *cases.get(label, ()))]
+        for label, run in runs.items()
     }
     groups = list(dict.fromkeys(group for each in parts.values() for group in each[0]))
+    declared = replace(plot.declaration, alt=f"Curves, in each case: {plot.title}.")
     if not 1 < len(groups) <= MOST_GROUPS:
-        rows = {label: [run.table(name) for run in each] for label, each in cases.items()}
-        figure = _seeds_plot(drawn, drawn.title, rows)
-        alt = f"Curves, in each case: {drawn.title}."
-        return [Shown(drawn.name, figure, alt, drawn.caption)]
+        return [shown_of(declared, runs, cases)]
     shown = []
     for group in groups:
-        title = f"{drawn.title}: {group}"
-        of_group = {
-            label: [part[group] for part in each]
-            for label, each in parts.items()
-            if all(group in part for part in each)
+        title = f"{plot.title}: {group}"
+        having = {
+            label: run for label, run in runs.items() if all(group in part for part in parts[label])
         }
-        if of_group:
-            figure = _seeds_plot(drawn, title, of_group)
-            name = f"{drawn.name}-{file_name(group)}"
-            shown.append(Shown(name, figure, f"Curves, in each case: {title}.", drawn.caption))
+        if having:
+            of_group = replace(
+                declared,
+                name=f"{plot.name}-{file_name(group)}",
+                title=title,
+                alt=f"Curves, in each case: {title}.",
+                series=tuple(replace(each, where={"group": group}) for each in plot.series),
+                bars=declared.bars and replace(declared.bars, where={"group": group}),
+            )
+            shown.append(shown_of(of_group, having, cases))
     return shown
-
-
-@style.styled
-def plot(drawn: Plot, record: Record, runs: Mapping[str, Run]) -> Figure:
-    """A plot of one run, or of the first seeds of several, by their labels."""
-    figure, axes = style.new_figure(height=3.2)
-    pen = PlotPen(axes)
-    drawn.draw(pen, _rows(record, runs))
-    return _named(figure, pen, drawn, drawn.title)
-
-
-@style.styled
-def _seeds_plot(drawn: Plot, title: str, rows: Mapping[str, Sequence[pl.DataFrame]]) -> Figure:
-    """A plot of several cases, with the rows of each seed."""
-    figure, axes = style.new_figure(height=3.2)
-    pen = SeedsPen(axes)
-    for number in range(max(map(len, rows.values()))):
-        drawn.draw(pen, {label: each[number] for label, each in rows.items() if number < len(each)})
-    pen.finish()
-    return _named(figure, pen, drawn, title)
-
-
-def _named(figure: Figure, pen: PlotPen, drawn: Plot, title: str) -> Figure:
-    style.name_axes(figure.axes[0], title, drawn.x, drawn.y)
-    if pen.labels > 1:
-        style.below(figure, 3)
-    return figure
-
-
-def _rows(record: Record, runs: Mapping[str, Run]) -> dict[str, pl.DataFrame]:
-    """The rows of each curve: those of each run, or of each group of a single run."""
-    name = record.table.name
-    tables = {label: run.table(name) for label, run in runs.items()}
-    if len(runs) > 1:
-        return tables
-    ((label, rows),) = tables.items()
-    if "flow" not in rows.columns or "group" in rows.columns:
-        return tables
-    groups = by_group(rows, runs[label].flows)
-    return groups if 1 < len(groups) <= len(style.CYCLE) else tables
 
 
 def headlines(run: Run) -> list[tuple[str, str]]:

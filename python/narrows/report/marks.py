@@ -58,7 +58,7 @@ def level(axes: Axes, at: float, name: str, color: str) -> None:
             transform=axes.get_yaxis_transform(),
         )
     )
-    _in_margin(axes, at, name, color)
+    in_margin(axes, at, name, color)
 
 
 def course(
@@ -78,7 +78,7 @@ def course(
             drawstyle="steps-post",
         )
     )
-    _in_margin(axes, levels[-1], name, color)
+    in_margin(axes, levels[-1], name, color)
 
 
 def moment(axes: Axes, at: float, name: str, *, upright: bool = False) -> None:
@@ -109,7 +109,8 @@ def moment(axes: Axes, at: float, name: str, *, upright: bool = False) -> None:
     )
 
 
-def _in_margin(axes: Axes, level: float, name: str, color: str) -> None:
+def in_margin(axes: Axes, level: float, name: str, color: str) -> None:
+    """Writes a name in the right margin, at this level."""
     axes.annotate(
         name,
         (1.0, level),

@@ -5,22 +5,24 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
-from html import escape
+from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
-from matplotlib.figure import Figure
 
-from narrows.records import USUAL_PLOT_FILES, PlotFile
-from narrows.report import style
-from narrows.report.live import curves, script, style_sheet
-from narrows.results.errors import RunFolderError
-from narrows.unfinished import write_whole
+from narrows.plot_files import USUAL_PLOT_FILES, PlotFile
+from narrows.report.drawing import Drawing
+from narrows.report.files import file_name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from narrows.results import Comparison, Run, Sweep
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Shown:
 
     name: str
     """The name of its files and of its identifiers on the page, made safe by `file_name`."""
-    figure: Figure
+    drawing: Drawing
     alt: str
     """What it shows, in one sentence with its main numbers, for readers who cannot see it."""
     caption: str
@@ -39,34 +41,17 @@ class Shown:
         object.__setattr__(self, "name", file_name(self.name))
 
     @cached_property
-    def svg(self) -> str:
-        """The plot as SVG, which a page and a file share."""
-        return style.svg(self.figure)
+    def figure(self) -> Figure:
+        """The plot as Matplotlib draws it."""
+        from narrows.report.paper import figure_of
 
-
-def file_name(text: str) -> str:
-    """Any text as a name of files and of elements on a page: letters, digits, `-`, `_` and `.`.
-
-    Nothing else makes names of files from names of links, groups and servers.
-
-    Examples:
-        >>> file_name("throughput-a/../b.forward"), file_name("..")
-        ('throughput-a-..-b.forward', '-')
-    """
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", text)
-    if len(name) > _LONGEST_NAME:
-        digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:8]
-        name = f"{name[:_LONGEST_NAME]}-{digest}"
-    return name.lstrip(".") or "-"
-
-
-_LONGEST_NAME = 100
+        return figure_of(self.drawing)
 
 
 def render(template: str, *, package: str = "narrows.report", **values: object) -> str:
     """Renders a page from a template of a package, or of this one.
 
-    Its policy lets the page's own script run, and nothing else: no other script, no address.
+    Its policy lets the page's own scripts run, and nothing else: no other script, no address.
     """
     environment = Environment(
         loader=ChoiceLoader([PackageLoader(package), PackageLoader("narrows.report")]),
@@ -75,96 +60,101 @@ def render(template: str, *, package: str = "narrows.report", **values: object) 
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["dotted"] = _dotted
     return environment.get_template(template).render(policy=policy(), **values)
+
+
+def _dotted(name: str) -> Markup:
+    """A name in which a line may end after each dot, and not within its words."""
+    return Markup(".<wbr>").join(name.split("."))
+
+
+@cache
+def scripts() -> tuple[Markup, Markup]:
+    """The scripts of a page: uPlot, and the module that draws the page's plots with it."""
+    library = files("narrows.report") / "vendor" / "uPlot.iife.min.js"
+    return Markup(library.read_text(encoding="utf-8")), Markup(f"{module()}drawPage();\n")
+
+
+@cache
+def module() -> str:
+    """draw.js and what it imports, as one script without imports and exports."""
+    here = files("narrows.report")
+    names = ("draw/words.js", "draw/curves.js", "draw/bars.js", "draw/heat.js", "draw.js")
+    text = "\n".join((here / name).read_text(encoding="utf-8") for name in names)
+    return re.sub(r"^import [^;]*;\n|^export (?=function|const)", "", text, flags=re.MULTILINE)
+
+
+@cache
+def style_sheet() -> Markup:
+    """The style of plots."""
+    here = files("narrows.report")
+    sheets = (here / "vendor" / "uPlot.min.css", here / "draw.css")
+    return Markup("".join(sheet.read_text(encoding="utf-8") for sheet in sheets))
 
 
 @cache
 def policy() -> Markup:
     """The Content-Security-Policy of every page (W3C CSP 3).
 
-    Matplotlib's and uPlot's plots have styles in attributes.
+    Plots have styles in attributes.
     """
-    digest = base64.b64encode(hashlib.sha256(script().encode()).digest()).decode()
+    digests = [
+        base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts()
+    ]
+    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
     return Markup(
-        f"default-src 'none'; script-src 'sha256-{digest}'; style-src 'unsafe-inline'; "
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; "
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 
 def shown_on_page(plots: Sequence[Shown]) -> list[dict[str, Any]]:
-    """Plots as inline SVG with alternative text and caption, and their curves."""
+    """Plots as a page needs them: their data as JSON, and their texts."""
     return [
         {
-            "svg": style.svg_inline(shown.svg, shown.name.replace(".", "-"), shown.alt),
+            "title": shown.drawing.title,
+            "alt": shown.alt,
             "caption": shown.caption,
-            "curves": curves(shown.figure),
+            "data": Markup(shown.drawing.text()),
         }
         for shown in plots
     ]
 
 
-def live(plots: Sequence[dict[str, Any]]) -> dict[str, str] | None:
-    """What a page needs to plot its plots' curves; None if no plot has curves."""
-    if not any(figure["curves"] for figure in plots):
-        return None
-    return {"script": script(), "style_sheet": style_sheet()}
-
-
-def html_of(plots: Sequence[Shown]) -> str:
-    """Plots side by side for a notebook, each with its caption."""
-    parts = []
-    for shown in plots:
-        data = base64.b64encode(shown.svg.encode()).decode()
-        parts.append(
-            '<figure style="margin:0;max-width:36em">'
-            f'<img alt="{escape(shown.alt)}" src="data:image/svg+xml;base64,{data}" '
-            'style="max-width:100%">'
-            f"<figcaption>{escape(shown.caption)}</figcaption></figure>"
-        )
-    return f'<div style="display:flex;flex-wrap:wrap;gap:1em">{"".join(parts)}</div>'
+def live(plots: Sequence[object]) -> dict[str, Any] | None:
+    """What a page needs to draw its plots; None if it has none."""
+    return {"scripts": scripts(), "style_sheet": style_sheet()} if plots else None
 
 
 def write_plots(
-    plots: Sequence[Shown], folder: Path, kinds: Sequence[PlotFile] = USUAL_PLOT_FILES
+    plots: Sequence[Shown],
+    folder: Path,
+    kinds: Sequence[PlotFile] = USUAL_PLOT_FILES,
+    of: Run | Sweep | Comparison | None = None,
 ) -> list[Path]:
-    """Writes each plot as files of these types.
+    """Draws each plot with Matplotlib into files of these types.
+
+    Args:
+        plots: The plots.
+        folder: Where the files go.
+        kinds: The file types.
+        of: What the plots show, which the files name in their metadata.
+
+    Returns:
+        The files.
 
     Raises:
         RunFolderError: They cannot be written.
     """
-    written = []
-    for shown in plots:
-        for kind in kinds:
-            # Not with_suffix, because names of links have dots.
-            written.append(write_bytes(folder / f"{shown.name}.{kind}", _KINDS[kind](shown)))
-    return written
+    if not kinds:
+        return []
+    from narrows.report.metadata import origin_of
+    from narrows.report.picture import Picture, write_pictures
 
-
-_KINDS: dict[PlotFile, Callable[[Shown], bytes]] = {
-    "png": lambda shown: style.png(shown.figure),
-    "svg": lambda shown: shown.svg.encode(),
-    "pdf": lambda shown: style.pdf(shown.figure),
-}
-"""The functions that make files of plots, by suffix."""
-
-
-def write_page(path: Path, text: str) -> Path:
-    """Writes a page, or the data that stand beside it, whole or not at all.
-
-    Raises:
-        RunFolderError: It cannot be written.
-    """
-    return write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, data: bytes) -> Path:
-    """Writes a file whole or not at all.
-
-    Raises:
-        RunFolderError: It cannot be written.
-    """
-    try:
-        write_whole(path, data)
-    except OSError as error:
-        raise RunFolderError.of_system(path, error) from None
-    return path
+    origin = () if of is None else origin_of(of)
+    pictures = (
+        Picture(one.name, one.figure, one.alt, one.caption, one.drawing.title, origin)
+        for one in plots
+    )
+    return [path for each in pictures for path in write_pictures([each], folder, kinds)]

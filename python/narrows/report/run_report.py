@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
-from narrows.records import USUAL_PLOT_FILES, PlotFile
-from narrows.records.numbers import Floats
+from narrows.plot_files import PlotFile
+from narrows.records import Declaration
 from narrows.report import plots
 from narrows.report.again import again
-from narrows.report.extras import extra_plots, headlines
+from narrows.report.bars import MOST_GROUPS
+from narrows.report.extras import declared_extras, headlines
 from narrows.report.fates import failed_text
-from narrows.report.page import Shown, live, render, shown_on_page, write_page, write_plots
+from narrows.report.files import write_page
+from narrows.report.page import Shown, live, render, shown_on_page, write_plots
+from narrows.report.shown import cases_of, shown
 from narrows.report.source import (
-    MOST_GROUPS,
     QueueFacts,
     asked,
     column,
@@ -31,7 +32,7 @@ from narrows.results import Run
 from narrows.results.goodput import delivered
 from narrows.results.jump import is_at_jump
 from narrows.results.metrics import value_text
-from narrows.results.origin import MONITOR, length
+from narrows.results.origin import MEASURED, MONITOR, length
 from narrows.results.success import attempts_mislead
 from narrows.results.text import shown_metrics, summary_table
 from narrows.scenario.toml_text import toml_text
@@ -75,9 +76,9 @@ _WHO_WAITS_LESS = (
 def write_run_report(
     run: Run | str | Path,
     out: str | Path | None = None,
-    kinds: Sequence[PlotFile] = USUAL_PLOT_FILES,
+    kinds: Sequence[PlotFile] = (),
 ) -> Path:
-    """Writes `report.html` and the files in `plots/`.
+    """Writes `report.html`, and plots as files in `plots/` if kinds of files are named.
 
     Args:
         run: A run, or its folder.
@@ -96,29 +97,42 @@ def write_run_report(
     if folder is None:
         raise ValueError("a run that was not saved needs a folder for its report")
     shown = run_plots(loaded)
-    write_plots(shown, folder / PLOTS, kinds)
+    write_plots(shown, folder / PLOTS, kinds, loaded)
     return write_page(folder / REPORT_FILE, _page(loaded, shown))
+
+
+def write_report(run: Run, folder: str | Path, kinds: Sequence[PlotFile] = ()) -> Path:
+    """Writes a run's report into ``folder``; the same as `write_run_report`."""
+    return write_run_report(run, folder, kinds)
 
 
 def run_plots(run: Run) -> list[Shown]:
     """The plots that a run's tables allow, with their texts."""
-    shown: list[Shown] = []
+    cases = cases_of({run.name: run})
+    return [shown(declared, cases) for declared in declared_plots(run)]
+
+
+def declared_plots(run: Run) -> list[Declaration]:
+    """The plots that a run's tables allow, as declarations."""
+    found: list[Declaration] = []
     dns = run.summary.get("dns")
     if dns:
-        shown += _dns_plots(run, dns)
+        found += _dns_plots(run, dns)
     for link in monitored_queues(run):
-        shown += _queue_plots(run, link)
-    shown += [_throughput(run, link) for link in monitored_links(run)]
+        found += _queue_plots(run, link)
+    for link in dict.fromkeys(link for link, _ in plots.waiting_classes(run)):
+        found.append(_waits(run, link))
+    found += [_throughput(run, link) for link in monitored_links(run)]
     series = plots.goodput_groups(run)
     if series:
-        shown.append(_goodput(run, series))
-    shown += _flow_plots(run)
-    return shown + extra_plots({run.name: run})
+        found.append(_goodput(run, series))
+    found += _flow_plots(run)
+    return found + declared_extras(run)
 
 
-def _dns_plots(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
+def _dns_plots(run: Run, dns: Mapping[str, Any]) -> list[Declaration]:
     """The plots of attempts and response times; response times come first if attempts mislead."""
-    shown: list[Shown] = []
+    found: list[Declaration] = []
     groups = asked(run.summary)
     if dns["queries"]:
         shares = [
@@ -128,19 +142,13 @@ def _dns_plots(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
             if each["queries"]
         ]
         words = [
-            "How many queries succeed at once, and how many have to be sent again. The black line "
-            "at the bar of a first attempt is its 95 % interval.",
+            "How many queries succeed at once, and how many have to be sent again. The bracket at "
+            "the end of a first attempt's bar is its 95 % interval.",
             failed_text(run.queries, run.attempts),
             _second_attempts(run),
         ]
-        shown.append(
-            Shown(
-                "attempts",
-                plots.attempts(run),
-                f"Bars: {_listed(shares)} were answered at the first attempt.",
-                " ".join(filter(None, words)),
-            )
-        )
+        alt = f"Bars: {_listed(shares)} were answered at the first attempt."
+        found.append(replace(plots.attempts(), alt=alt, caption=" ".join(filter(None, words))))
     if dns["response_median_ms"] is not None:
         over_tcp = set(dns.get("transports") or ()) - {"udp"}
         times = [
@@ -149,15 +157,14 @@ def _dns_plots(run: Run, dns: Mapping[str, Any]) -> list[Shown]:
             for group, each in groups.items()
             if each["response_median_ms"] is not None
         ]
-        shown.append(
-            Shown(
-                "response-cdf",
+        found.append(
+            replace(
                 plots.response_cdf({run.name: run}),
-                f"Curve{'s' if len(times) > 1 else ''}: {'; '.join(times)}.",
-                _STEPS_OVER_TCP if over_tcp else _steps(run),
+                alt=f"Curve{'s' if len(times) > 1 else ''}: {'; '.join(times)}.",
+                caption=_STEPS_OVER_TCP if over_tcp else _steps(run),
             )
         )
-    return shown[::-1] if attempts_mislead([run.summary]) else shown
+    return found[::-1] if attempts_mislead([run.summary]) else found
 
 
 def _listed(parts: Sequence[str]) -> str:
@@ -219,15 +226,14 @@ def _second_attempts(run: Run) -> str:
     )
 
 
-def _throughput(run: Run, link: str) -> Shown:
+def _throughput(run: Run, link: str) -> Declaration:
     of_link = run.summary["links"][link]["run"]
     carried = f"{link} carried {value_text(of_link['throughput_mbit_per_s'])} Mbit/s"
     busy = of_link["utilisation_percent"]
-    return Shown(
-        f"throughput-{link}",
+    return replace(
         plots.utilisation({run.name: run}, link),
-        f"Curve: {carried}{_busy_text(busy)}.",
-        "What was carried between samples, with the framing that the kernel counts."
+        alt=f"Curve: {carried}{_busy_text(busy)}.",
+        caption="What was carried between samples, with the framing that the kernel counts."
         if run.backend == MONITOR
         else "What the link carried between samples, framing included, below what it could "
         "carry. If the link is always busy, a longer queue would not make it carry more.",
@@ -238,84 +244,87 @@ def _busy_text(percent: float | None) -> str:
     return "" if percent is None else f" and was busy {value_text(percent)} % of the time"
 
 
-def _goodput(run: Run, series: Sequence[tuple[str, str]]) -> Shown:
+def _goodput(run: Run, series: Sequence[tuple[str, str]]) -> Declaration:
     largest, carried = max(delivered(run.goodput).items(), key=lambda each: each[1])
     name = plots.series_name(largest, series)
     most = " most," if len(series) > 1 else ""
     mean = value_text(8e-6 * carried / run.end_s)
-    return Shown(
-        "goodput",
+    return replace(
         plots.goodput(run),
-        f"Lines over time: {name} carried{most} {mean} Mbit/s on average over the run.",
-        "Payload that reached the receiving applications in order, averaged over at least four "
-        "round trips. After a loss, what came meanwhile waits for the missing segment and then "
-        "arrives at once, so a short peak may be a little above what the link carries.",
+        alt=f"Lines over time: {name} carried{most} {mean} Mbit/s on average over the run.",
+        caption="Payload that reached the receiving applications in order, averaged over at least "
+        "four round trips. After a loss, what came meanwhile waits for the missing segment and "
+        "then arrives at once, so a short peak may be a little above what the link carries.",
     )
 
 
-def _flow_plots(run: Run) -> list[Shown]:
+def _flow_plots(run: Run) -> list[Declaration]:
     """The plots of sampled connections, if there are any."""
     lines = plots.flow_lines(run)
     faint = any(line.behind for line in lines)
     note = " Thick lines are means over a group's open connections, thin ones the connections."
-    shown = []
+    found = []
     for quantity in plots.QUANTITIES:
-        means = [(_mean(plots.curve(line.rows, quantity)[1]), line.label) for line in lines]
+        means = [(plots.mean_of_line(run, line, quantity), line.label) for line in lines]
         known = [(mean, label) for mean, label in means if mean is not None]
         if not known:
             continue
         most, label = max(known)
         said = f"{label} has {'most, ' if len(known) > 1 else ''}{value_text(most)}"
-        shown.append(
-            Shown(
-                quantity.name,
+        found.append(
+            replace(
                 plots.flow_states(run, quantity),
-                f"Lines over time: {quantity.words}; {said} {quantity.unit} on average.",
-                quantity.caption + (note if faint else ""),
+                alt=f"Lines over time: {quantity.words}; {said} {quantity.unit} on average.",
+                caption=quantity.caption + (note if faint else ""),
             )
         )
-    return shown
+    return found
 
 
-def _mean(values: Floats) -> float | None:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else None
-
-
-def _queue_plots(run: Run, link: str) -> list[Shown]:
+def _queue_plots(run: Run, link: str) -> list[Declaration]:
     queue = run.summary["queues"][link]["run"]
     facts = queue_facts(run, link)
     waits = _DNS_WAITS if run.summary.get("dns") else _WHO_WAITS
-    shown = [
-        Shown(
-            f"backlog-{link}",
-            plots.backlog(run, link),
-            f"Curve: the backlog at {link} is {value_text(queue['backlog_mean_packets'])} packets "
-            "on average.",
-            _WATCHED if run.backend == MONITOR else _backlog(run, link, facts),
+    alone = {run.name: run}
+    found = [
+        replace(
+            plots.backlog(alone, link),
+            alt=f"Curve: the backlog at {link} is {value_text(queue['backlog_mean_packets'])} "
+            "packets on average.",
+            caption=_WATCHED if run.backend == MONITOR else _backlog(run, link, facts),
         )
     ]
     if queue["sojourn_mean_ms"] is not None:
-        shown.append(
-            Shown(
-                f"sojourn-{link}",
-                plots.sojourn({run.name: run}, link),
-                f"Curve: packets spend {value_text(queue['sojourn_mean_ms'])} ms in queue and ring "
-                "on average.",
-                waits if facts is None or facts.is_shared else _WHO_WAITS_LESS,
+        found.append(
+            replace(
+                plots.sojourn(alone, link),
+                alt=f"Curve: packets spend {value_text(queue['sojourn_mean_ms'])} ms in queue and "
+                "ring on average.",
+                caption=waits if facts is None or facts.is_shared else _WHO_WAITS_LESS,
             )
         )
-    shown.append(
-        Shown(
-            f"drops-{link}",
-            plots.drop_rate({run.name: run}, link),
-            f"Curve: {value_text(queue['drops_total_per_s'])} packets a second are dropped and "
+    found.append(
+        replace(
+            plots.drop_rate(alone, link),
+            alt=f"Curve: {value_text(queue['drops_total_per_s'])} packets a second are dropped and "
             f"{value_text(queue['marks_total_per_s'])} marked on average.",
-            "Drops counted in slots of 100 ms and smoothed as V(n) = 0.9 V(n-1) + 0.1 P(n) "
-            "(as in Harhalakis, Samaras and Vitsas 2011, Figure 2).",
+            caption="Drops counted in slots of 100 ms and smoothed as "
+            "V(n) = 0.9 V(n-1) + 0.1 P(n) (as in Harhalakis, Samaras and Vitsas 2011, Figure 2).",
         )
     )
-    return shown
+    return found
+
+
+def _waits(run: Run, link: str) -> Declaration:
+    rows = run.table("queue_delays").filter(link=link).iter_rows(named=True)
+    known = [(row["ecn"], row["wait_p9999_ms"]) for row in rows if row["wait_p9999_ms"] is not None]
+    said = [f"99.99 % of {ecn} packets waited for {_ms(p)} or less" for ecn, p in known]
+    return replace(
+        plots.waits({run.name: run}, link),
+        alt=f"Curves: {_listed(said) if said else 'waiting times'}.",
+        caption="Every packet that was sent counts, by its ECN field on arrival; times are exact "
+        "to 1.6 %. The further right a curve ends, the longer the unluckiest packets waited.",
+    )
 
 
 def _page(run: Run, shown: list[Shown]) -> str:
@@ -328,7 +337,7 @@ def _page(run: Run, shown: list[Shown]) -> str:
         "run.html",
         live=live(on_page),
         run=run,
-        of_scenario=run.backend != MONITOR,
+        of_scenario=run.backend not in MEASURED,
         length=length(run.backend, run.end_s),
         again=again(run),
         ended=ENDED.get(run.stopped, f"by {run.stopped}"),
@@ -382,6 +391,8 @@ def _dns_cards(summary: Mapping[str, Any]) -> list[_Card]:
     if not dns:
         return []
     groups = summary.get("dns_groups") or {"": dns}
+    # Groups that were idle in the declared window have no metrics.
+    groups = {group: of for group, of in groups.items() if of}
     wanted = []
     misleads = attempts_mislead([summary])
     if not misleads:

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import NarrowsError
-from narrows.records import USUAL_PLOT_FILES, PlotFile
+from narrows.plot_files import USUAL_PLOT_FILES, PlotFile
 from narrows.report.comparison_report import comparison_plots
-from narrows.report.page import Shown, html_of, write_plots
+from narrows.report.notebook import html_of
+from narrows.report.page import Shown, write_plots
 from narrows.report.run_report import run_plots
 from narrows.report.sweep_plot import SweepPlot, plot_sweep
 from narrows.results import Comparison, Run, Sweep, summary_table
@@ -35,6 +36,7 @@ class Plots:
     """Plots that a notebook shows; each has its Matplotlib `figure`, `name`, `alt`, `caption`."""
 
     shown: tuple[Shown, ...]
+    of: Run | Comparison
 
     def __iter__(self) -> Iterator[Shown]:
         return iter(self.shown)
@@ -57,10 +59,11 @@ class Plots:
         Raises:
             RunFolderError: They cannot be written.
         """
-        return write_plots(self.shown, Path(folder), kinds or USUAL_PLOT_FILES)
+        return write_plots(self.shown, Path(folder), kinds or USUAL_PLOT_FILES, self.of)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} plots: {', '.join(one.name for one in self.shown)}>"
+        plots = "1 plot" if len(self) == 1 else f"{len(self)} plots"
+        return f"<{plots}: {', '.join(one.name for one in self.shown)}>"
 
     def _repr_html_(self) -> str:
         """The plots, for notebooks."""
@@ -73,7 +76,7 @@ def of_run(run: Run, names: Sequence[str]) -> Plots:
     Raises:
         NarrowsError: No plot's name begins with one of them.
     """
-    return _named(run_plots(run), names)
+    return _named(run, run_plots(run), names)
 
 
 def of_comparison(comparison: Comparison, names: Sequence[str]) -> Plots:
@@ -82,7 +85,7 @@ def of_comparison(comparison: Comparison, names: Sequence[str]) -> Plots:
     Raises:
         NarrowsError: No plot's name begins with one of them.
     """
-    return _named(comparison_plots(comparison), names)
+    return _named(comparison, comparison_plots(comparison), names)
 
 
 def of_sweep(
@@ -124,10 +127,10 @@ def in_notebook(result: Run | Sweep | Comparison) -> str:
     return f"<p>{escape(repr(result))}</p>{plots}{table._repr_html_()}"
 
 
-def _named(shown: Sequence[Shown], names: Sequence[str]) -> Plots:
+def _named(of: Run | Comparison, shown: Sequence[Shown], names: Sequence[str]) -> Plots:
     for name in names:
         if not any(one.name.startswith(name) for one in shown):
             known = [one.name for one in shown]
             raise NarrowsError(f"there is no plot {name}; hint: {suggestion(name, known)}")
     wanted = [one for one in shown if not names or one.name.startswith(tuple(names))]
-    return Plots(tuple(wanted))
+    return Plots(tuple(wanted), of)

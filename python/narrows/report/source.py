@@ -13,16 +13,14 @@ import polars as pl
 from pydantic import ValidationError
 
 from narrows.errors import NarrowsError
-from narrows.report.style import Floats
+from narrows.records.numbers import Floats
+from narrows.report.bars import MOST_GROUPS
 from narrows.results import Run
 from narrows.scenario import Change, Direction, Dns, Link
 from narrows.scenario.checks import matches
 
 NONE: Mapping[str, Sequence[Run]] = MappingProxyType({})
 """No other runs."""
-
-MOST_GROUPS = 6
-"""The most groups that have plots of their own; more groups share one plot."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +84,11 @@ def ends_text(run: Run) -> str:
     return "; ".join(found)
 
 
+def sampled_at(samples: pl.DataFrame, link: str) -> Floats:
+    """The times of one link's samples."""
+    return column(samples, link, "t_s")[0]
+
+
 def column(samples: pl.DataFrame, link: str, name: str) -> tuple[Floats, Floats]:
     """Times and values of a column of one link's samples; NaN for null."""
     part = samples.filter(pl.col("link") == link).sort("t_s")
@@ -93,34 +96,16 @@ def column(samples: pl.DataFrame, link: str, name: str) -> tuple[Floats, Floats]
     return part.get_column("t_s").to_numpy(), values
 
 
-def counter(samples: pl.DataFrame, link: str, *names: str) -> tuple[Floats, Floats]:
-    """Times at the ends of the sampling intervals, and the sum of counters at each.
-
-    The first sample is zero at time zero, because every counter starts there.
-    """
-    total: Floats = np.zeros(0)
-    times: Floats = np.zeros(0)
-    for name in names:
-        times, values = column(samples, link, name)
-        total = values if len(total) == 0 else total + values
-    return np.concatenate([[0.0], times]), np.concatenate([[0.0], total])
-
-
 def asked(summary: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The metrics of each DNS group by its name; empty without DNS.
 
     For one group, or more than a page should show, gives the metrics of all together, without name.
+    Leaves out groups that were idle in the declared window, because they have no metrics.
     """
     groups = summary.get("dns_groups") or {}
     if 1 < len(groups) <= MOST_GROUPS:
-        return dict(groups)
+        return {name: metrics for name, metrics in groups.items() if metrics}
     return {"": summary["dns"]} if summary.get("dns") else {}
-
-
-def dns_start(run: Run) -> float | None:
-    """When the first query was sent, in seconds; None without queries."""
-    first = run.queries.get_column("start_s").min()
-    return None if first is None else float(first)  # type: ignore[arg-type]
 
 
 def queue_facts(run: Run, link: str) -> QueueFacts | None:
@@ -212,14 +197,22 @@ def _later_rates(scenario: Mapping[str, Any], link: str, rate: int) -> list[tupl
     return found
 
 
+def _rates(
+    direction: Direction, later: Sequence[tuple[float, int]]
+) -> tuple[tuple[float, int], ...]:
+    if direction.trace and direction.trace.rates:
+        return tuple((at * 1e-12, rate) for at, rate in direction.trace.rates)
+    return ((0.0, direction.rate), *later)
+
+
 def _facts(direction: Direction, later_rates: Sequence[tuple[float, int]]) -> QueueFacts:
     facts = direction.queue.facts
     return QueueFacts(
         label=direction.queue.label,
         unit=facts.unit,
         thresholds=tuple(Threshold(name, level) for name, level in facts.levels),
-        rates=((0.0, direction.rate), *later_rates),
-        opportunities_ms=direction.opportunities,
+        rates=_rates(direction, later_rates),
+        opportunities_ms=direction.trace and direction.trace.opportunities,
         target_ms=None if facts.target is None else facts.target * 1e-9,
         has_ring=direction.ring is not None,
         is_shared=not facts.several_lines,

@@ -36,6 +36,7 @@ from matplotlib.ticker import (
 )
 
 from narrows.records.numbers import Floats
+from narrows.report.metadata import NOTHING, Metadata
 
 __all__ = [
     "BLUE",
@@ -293,32 +294,30 @@ def plain_ticks(axis: Axis, low: float, high: float) -> None:
     axis.set_minor_formatter(NullFormatter())
 
 
-def png(figure: Figure) -> bytes:
+def png(figure: Figure, about: Metadata = NOTHING) -> bytes:
     """The plot as PNG, without a date."""
     with mpl.rc_context(_STYLE), _laid_out(figure):
         buffer = io.BytesIO()
         canvas: Any = FigureCanvasAgg(figure)  # without types
-        canvas.print_png(buffer, metadata={"Software": None})
+        canvas.print_png(buffer, metadata=about.png())
         return buffer.getvalue()
 
 
-def svg(figure: Figure) -> str:
+def svg(figure: Figure, about: Metadata = NOTHING) -> str:
     """The plot as SVG, without a date and with the same names each time."""
     with mpl.rc_context(_STYLE), _laid_out(figure):
         buffer = io.StringIO()
-        nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
         canvas: Any = FigureCanvasSVG(figure)  # without types
-        canvas.print_svg(buffer, metadata=nothing)
+        canvas.print_svg(buffer, metadata=about.svg())
         return buffer.getvalue()
 
 
-def pdf(figure: Figure) -> bytes:
+def pdf(figure: Figure, about: Metadata = NOTHING) -> bytes:
     """The plot as PDF with text as text, without a date."""
     with mpl.rc_context(_STYLE), _laid_out(figure):
         buffer = io.BytesIO()
-        nothing = {"CreationDate": None, "Creator": None, "Producer": None}
         canvas: Any = FigureCanvasPdf(figure)  # without types
-        canvas.print_pdf(buffer, metadata=nothing)
+        canvas.print_pdf(buffer, metadata=about.pdf())
         return buffer.getvalue()
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import NarrowsError, argument
-from narrows.records import USUAL_PLOT_FILES, PlotFile
-from narrows.report import plots
-from narrows.report.page import Shown, html_of, write_plots
-from narrows.report.plots import Mean, Series, Ticks
+from narrows.plot_files import USUAL_PLOT_FILES, PlotFile
+from narrows.report.notebook import html_of
+from narrows.report.page import Shown, write_plots
+from narrows.report.plots.against import Line, Mean, Ticks
+from narrows.report.plots.against import against as drawn_against
 from narrows.results import Axis, Sweep
 from narrows.results.few_seeds import few_seeds
 from narrows.results.group_names import short_keys
@@ -40,11 +41,10 @@ class SweepPlot:
     """A plot of a sweep, and the numbers in it."""
 
     shown: Shown
+    sweep: Sweep
     metric: SweepMetric
     against: str
     points: tuple[Point, ...]
-    axes: tuple[Axis, ...]
-    """What the sweep varies."""
     notes: tuple[str, ...] = ()
     """Notes that readers should know."""
 
@@ -54,7 +54,10 @@ class SweepPlot:
         Raises:
             RunFolderError: They cannot be written.
         """
-        return write_plots([self.shown], Path(folder), kinds)
+        return write_plots([self.shown], Path(folder), kinds, self.sweep)
+
+    def __repr__(self) -> str:
+        return f"<SweepPlot of {self.metric.name} against {self.against}>"
 
     def _repr_html_(self) -> str:
         """The plot and the numbers, for notebooks."""
@@ -67,7 +70,7 @@ class SweepPlot:
         head = (*keys, "runs", f"mean{unit}", "95 % interval", "least to most")
         rows = [
             (
-                *settings_cells(self.axes, point.settings),
+                *settings_cells(self.sweep.axes, point.settings),
                 str(point.runs),
                 value_text(point.mean),
                 "-"
@@ -161,8 +164,8 @@ def plot_sweep(
                 "zero only; hint: use linear"
             )
     cut = y_scale == "log" and min(p.mean if p.low is None else p.low for p in chosen) <= 0
-    drawn = plots.against(
-        _series(chosen, axis, lines, place),
+    drawn = drawn_against(
+        _lines(chosen, axis, lines, place),
         ticks,
         title=drawn_metric.name,
         subtitle=_subtitle(
@@ -188,7 +191,7 @@ def plot_sweep(
     drawn_runs = _drawn_runs(sweep, chosen)
     notes += left_out_notes(sweep, drawn_runs, [drawn_metric.key])
     notes += jump_notes(sweep, drawn_runs, [drawn_metric.key])
-    return SweepPlot(shown, drawn_metric, axis.key, tuple(chosen), sweep.axes, tuple(notes))
+    return SweepPlot(shown, sweep, drawn_metric, axis.key, tuple(chosen), tuple(notes))
 
 
 def _drawn_runs(sweep: Sweep, chosen: Sequence[Point]) -> list[list[SweepRun]]:
@@ -215,9 +218,9 @@ def _refuse_mixing(axes: Sequence[Axis], drawn: Sequence[str], place: str) -> No
             )
 
 
-def _series(
+def _lines(
     chosen: Sequence[Point], axis: Axis, lines: Sequence[Axis], place: Mapping[str, float]
-) -> list[Series]:
+) -> list[Line]:
     names = [value_names(line) for line in lines]
     found: dict[str, list[Mean]] = {}
     for point in chosen:
@@ -232,7 +235,7 @@ def _series(
         raise NarrowsError(
             f"{len(found)} lines could not be told apart; hint: fix a key with {argument('where')}"
         )
-    return [Series(label, means) for label, means in found.items()]
+    return [Line(label, means) for label, means in found.items()]
 
 
 def _subtitle(chosen: Sequence[Point], fixed: Sequence[Axis], cut: bool) -> str:

@@ -22,7 +22,7 @@ from narrows.results.compare_text import comparison_table
 from narrows.results.drawing import drawn
 from narrows.results.emphasis import MOST, are_both_ways, leading, telling
 from narrows.results.few_seeds import few_seeds
-from narrows.results.group_names import Named, differing, distinct_labels, unsaid
+from narrows.results.group_names import Named, differing, distinct_labels, outside_words, unsaid
 from narrows.results.jump import jumps_of
 from narrows.results.left_out import left_out
 from narrows.results.metric_names import NoSuchMetric, metrics_table
@@ -34,6 +34,7 @@ from narrows.results.success import (
     attempts_mislead,
     is_first_attempt,
 )
+from narrows.results.sweep import Sweep
 from narrows.results.text import TextTable
 
 __all__ = ["Comparison", "Difference", "Group", "Row", "Sample", "compare", "compare_groups"]
@@ -119,7 +120,7 @@ class Comparison:
         count = sum(d.verdict != "same" for d in known)
         if count > 1:
             notes.append(
-                f"of the {count} intervals shown, all at 95 %, one in twenty would exclude zero by "
+                f"{count} intervals at 95 % are shown, and one in twenty would exclude zero by "
                 "chance alone, so trust only metrics that you chose beforehand"
             )
         return notes
@@ -206,6 +207,10 @@ class Comparison:
             NarrowsError: No plot's name begins with one of them.
         """
         return drawn("of_comparison", self, names)
+
+    def __repr__(self) -> str:
+        count = len(self.rows)
+        return f"<Comparison of {self.sizes}; {count} metric{'' if count == 1 else 's'}>"
 
     def _repr_html_(self) -> str:
         """The metrics and the table, for notebooks."""
@@ -300,7 +305,16 @@ class Comparison:
     @property
     def title(self) -> str:
         """What is compared."""
-        return f"{self.setting}: {self.sizes}" if self.setting else self.sizes
+        return ": ".join(filter(None, (self.name, self.setting, self.sizes)))
+
+    @property
+    def name(self) -> str:
+        """The name of the runs' scenario where all share it, and labels leave it out."""
+        names = {
+            run.name if isinstance(run, Run) else "" for group in self.groups for run in group.runs
+        }
+        shared = next(iter(names)) if len(names) == 1 else ""
+        return "" if any(shared in group.label for group in self.groups) else shared
 
     @property
     def sizes(self) -> str:
@@ -315,8 +329,10 @@ def compare(runs: Sequence[Run]) -> Comparison:
     those.
 
     Raises:
-        NarrowsError: There is no run, or one is there twice.
+        NarrowsError: There is no run, one is there twice, or something is no run.
     """
+    if isinstance(runs, Sweep) or any(isinstance(run, Sweep) for run in runs):
+        raise NarrowsError("a sweep is no run; hint: compare_sweeps([sweep]) compares sweeps")
     if not runs:
         raise NarrowsError("nothing to compare; hint: name two runs")
     groups = _groups(runs)
@@ -366,7 +382,7 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
             )
     firsts = [group[0] for group in members.values()]
     labels = distinct_labels(
-        [Named(run.name, {"backend": run.backend, **run.scenario}, run.folder) for run in firsts]
+        [Named(run.name, {**_ran(run), **run.scenario}, run.folder) for run in firsts]
     )
     return [
         Group(label, tuple(group), group[0].backend)
@@ -386,11 +402,15 @@ def _mixed(groups: Sequence[Group]) -> list[str]:
             continue
         first, second = mixed[0].runs[0], mixed[1].runs[0]
         assert isinstance(first, Run) and isinstance(second, Run), "`compare` takes runs"
-        keys = differing(first.scenario, second.scenario) or ["backend"]
+        keys = differing(first.scenario, second.scenario)
+        if not keys and first.backend == second.backend:
+            # They differ in their parts from outside, which the groups' names say.
+            continue
+        keys = keys or ["backend"]
         words = ", ".join(keys[:3]) + (f" and {len(keys) - 3} more keys" if len(keys) > 3 else "")
         found.append(
-            f"{name}: these runs are of {len(mixed)} scenarios with this name, not repetitions of "
-            f"one: {_run_name(first)} and {_run_name(second)} differ in {words}"
+            f"{name}: the runs of this name are in {len(mixed)} groups, not one: the first two "
+            f"differ in {words}"
         )
     return found
 
@@ -420,7 +440,12 @@ def _unsaid(groups: Sequence[Group]) -> list[str]:
 
 def _identity(run: Run) -> str:
     scenario = {key: value for key, value in run.scenario.items() if key != "seed"}
-    return json.dumps([run.backend, scenario], sort_keys=True)
+    return json.dumps([run.backend, run.outside, scenario], sort_keys=True)
+
+
+def _ran(run: Run) -> dict[str, Any]:
+    """What ran the scenario, in words."""
+    return {"backend": run.backend, "outside": outside_words(run.outside)}
 
 
 def _samples(of_group: Sequence[dict[str, MetricValue]], key: str) -> list[float]:

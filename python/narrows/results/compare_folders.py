@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Literal, TextIO
 
 from narrows.errors import HintedError, NarrowsError, argument
 from narrows.results.compare import Comparison, compare
@@ -44,21 +44,27 @@ class Comparisons:
         documents = [part.document() for part in self.parts]
         return {"comparisons": documents} if self.of_sweeps else documents[0]
 
-    def print(self, to: TextIO, *, all_metrics: bool = False, as_json: bool = False) -> None:
+    def print(
+        self,
+        to: TextIO,
+        *,
+        all_metrics: bool = False,
+        form: Literal["text", "json", "latex"] = "text",
+    ) -> None:
         """Prints a table for each, or one JSON document.
 
         Args:
             to: Where to print.
             all_metrics: Whether a table of all metrics' names follows the tables.
-            as_json: Whether to print the JSON document instead.
+            form: Whether to print text, the JSON document, or tables for LaTeX.
         """
-        if as_json:
+        if form == "json":
             print(json.dumps(self.document(), indent=2), file=to)
             return
         tables = [part.table() for part in self.parts]
         for number, table in enumerate([*tables, *([self.metrics] if all_metrics else [])]):
             to.write("\n" if number else "")
-            table.print(to)
+            table.print(to, latex=form == "latex")
 
 
 def compare_folders(folders: Sequence[Path], against: Mapping[str, Any]) -> Comparisons:

@@ -61,7 +61,7 @@ STAGES: Mapping[str, str] = {
 }
 """How far an unanswered exchange got."""
 
-TRANSPORTS = ("udp", "tcp", "tls", "https", "quic")
+TRANSPORTS = ("udp", "tcp", "tls", "https", "quic", "http3")
 """How a query travels; tables hold only these names."""
 
 PREFIXES: Mapping[str, str] = {
@@ -115,7 +115,7 @@ _PEER = (
     _null("port", _U16, "", "Its port."),
     _null("family", _U8, "", "4 or 6."),
     Column(
-        "transport", _TEXT, "", ", ".join(f"`{name}`" for name in TRANSPORTS[:-1]) + " or `quic`."
+        "transport", _TEXT, "", ", ".join(f"`{name}`" for name in TRANSPORTS[:-1]) + " or `http3`."
     ),
 )
 _STARTED = Column(

@@ -17,18 +17,25 @@ from narrows.results.flow_states import FLOW_STATES
 from narrows.results.goodput import GOODPUT
 
 QUEUE_DELAYS = declared_table("queue_delays")
+QUEUE_DELAY_BINS = declared_table("queue_delay_bins")
 
-SAMPLES = {table.name: table for table in (GOODPUT, FLOW_SAMPLES, FLOW_STATES, QUEUE_DELAYS)}
+SAMPLES = {
+    table.name: table
+    for table in (GOODPUT, FLOW_SAMPLES, FLOW_STATES, QUEUE_DELAYS, QUEUE_DELAY_BINS)
+}
 """Tables that only some runs have, and that have no section of their own in summaries."""
 
 
 def records() -> Mapping[str, Record]:
     """The records of kinds of traffic, links and kernels, by the name of the table."""
     from narrows.results.processor import PROCESSOR
+    from narrows.scenario import traffic
     from narrows.scenario.neighbours import NEIGHBOURS
-    from narrows.scenario.traffic import RECORDS
 
-    return {**RECORDS, **{record.table.name: record for record in (NEIGHBOURS, PROCESSOR)}}
+    return {
+        **traffic.records(),
+        **{record.table.name: record for record in (NEIGHBOURS, PROCESSOR)},
+    }
 
 
 def extra_table(name: str) -> Table | None:
@@ -44,7 +51,7 @@ def wanted(scenario: Mapping[str, Any]) -> set[str]:
     from narrows.scenario.traffic import recorded_by
 
     groups = scenario.get("traffic", ())
-    tables = recorded_by(group.get("kind") for group in groups if isinstance(group, Mapping))
+    tables = set(recorded_by(group.get("kind") for group in groups if isinstance(group, Mapping)))
     links = scenario.get("links")
     if isinstance(links, list) and any(
         isinstance(link, Mapping) and link.get("neighbours") == "arp" for link in links

@@ -94,8 +94,8 @@ def write(
     tables: Mapping[str, pl.DataFrame],
     captures: Mapping[str, bytes],
     schema: Mapping[str, Table] = TABLES,
-) -> None:
-    """Writes a run folder whole, or leaves nothing.
+) -> str:
+    """Writes a run folder whole, or leaves nothing; returns run.json's digest.
 
     Args:
         folder: The folder, which must not hold anything yet.
@@ -111,7 +111,7 @@ def write(
     temporary = None
     try:
         temporary = make_unfinished(folder)
-        _write_files(temporary, document, tables, schema)
+        digest = _write_files(temporary, document, tables, schema)
         if captures:
             (temporary / _CAPTURES).mkdir()
             with _open(temporary / _CAPTURES) as inside:
@@ -119,6 +119,7 @@ def write(
                     write_new(f"{link}.pcapng", data, inside)
         # A rename replaces only an empty folder, never one that has been filled in the meantime.
         temporary.rename(folder)
+        return digest
     except OSError as error:
         raise RunFolderError.of_system(folder, error) from None
     finally:
@@ -178,7 +179,7 @@ def read(
         RunFolderError: The folder holds no run, a damaged one, one of another format, or one with
             other tables.
     """
-    document = _read_document(folder)
+    document = read_document(folder)
     _check_kind(folder, document["backend"], schema)
     files = document.get("files", {})
     if not isinstance(files, dict):
@@ -218,6 +219,14 @@ def is_as_written(folder: Path) -> bool:
         return False
 
 
+def digest_of(
+    document: Mapping[str, Any], tables: Mapping[str, pl.DataFrame], schema: Mapping[str, Table]
+) -> str:
+    """The digest that run.json would have if the run were written."""
+    files = {each.file_name: _facts(parquet(tables[each.name])) for each in schema.values()}
+    return _digest({**document, "files": files})
+
+
 def _digest(document: Mapping[str, Any]) -> str:
     """The digest of run.json without `wall`, which differs from run to run."""
     parts = {key: value for key, value in document.items() if key != "wall"}
@@ -244,7 +253,12 @@ def parquet(table: pl.DataFrame) -> bytes:
     return buffer.getvalue()
 
 
-def _read_document(folder: Path) -> dict[str, Any]:
+def read_document(folder: Path) -> dict[str, Any]:
+    """Reads and checks run.json.
+
+    Raises:
+        RunFolderError: There is none, or it is damaged or of another format.
+    """
     path = folder / RUN_FILE
     try:
         if not folder.is_dir():
@@ -283,8 +297,9 @@ def _read_document(folder: Path) -> dict[str, Any]:
         value = document.get(key)
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise RunFolderError(path, f"is damaged ({key} is missing or of a wrong type)", _RERUN)
-    if not isinstance(document.get("set", {}), dict):
-        raise RunFolderError(path, "is damaged (set is of a wrong type)", _RERUN)
+    for key in ("set", "outside"):
+        if not isinstance(document.get(key, {}), dict):
+            raise RunFolderError(path, f"is damaged ({key} is of a wrong type)", _RERUN)
     if document["status"] not in ("complete", "partial"):
         raise RunFolderError(path, "is damaged (status is neither complete nor partial)", _RERUN)
     fault = "" if document["backend"] in OTHERS else fault_of_document(document)
@@ -366,19 +381,23 @@ def _write_files(
     document: Mapping[str, Any],
     tables: Mapping[str, pl.DataFrame],
     schema: Mapping[str, Table],
-) -> None:
-    """Writes the tables, and run.json with their sizes and checksums."""
+) -> str:
+    """Writes the tables, and run.json with their sizes and checksums; returns its digest."""
     files = {}
     with _open(folder) as inside:
         for table in schema.values():
             data = parquet(tables[table.name])
             write_new(table.file_name, data, inside)
-            digest = hashlib.sha256(data).hexdigest()
-            files[table.file_name] = {"bytes": len(data), "sha256": digest}
+            files[table.file_name] = _facts(data)
         whole = {**document, "files": files}
         whole["digest"] = _digest(whole)
         text = json.dumps(whole, indent=2, allow_nan=False)
         write_new(RUN_FILE, (text + "\n").encode(), inside)
+        return str(whole["digest"])
+
+
+def _facts(data: bytes) -> dict[str, Any]:
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 @contextlib.contextmanager

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from narrows.records.numbers import floats
+from narrows.results.parts import by_value
 from narrows.results.schema import DROPS, MARKS
 
 LONGEST_S: Final = 60.0
@@ -38,7 +39,7 @@ def standstills(queues: pl.DataFrame) -> list[str]:
         queues: Samples of monitored queues, as in `queues.parquet`.
     """
     found = []
-    for (link,), samples in queues.group_by(("link",), maintain_order=True):
+    for link, samples in by_value(queues, "link").items():
         longest = _longest(samples)
         if longest is not None and longest[1] - longest[0] > LONGEST_S:
             start, end = longest
@@ -53,7 +54,9 @@ def standstills(queues: pl.DataFrame) -> list[str]:
 def _longest(samples: pl.DataFrame) -> tuple[float, float] | None:
     """The longest standstill of a queue, in seconds; None if there was none."""
     counted = ("arrived_packets", *DROPS.values(), *MARKS.values())
-    counters = samples.select("t_s", *counted).drop_nulls()
+    counters = samples
+    if any(samples.get_column(name).null_count() for name in counted):
+        counters = samples.drop_nulls(counted)
     if counters.height < 2:
         return None
     times = floats(counters.get_column("t_s"))

@@ -66,6 +66,9 @@ def goodput_of(
 
     of_group = rows.filter((pl.col("group") == group) & (pl.col("direction") == direction))
     times, received = (of_group.get_column(name).to_numpy() for name in ("t_s", "bytes_received"))
+    # Samples of another program may begin at zero, or have a time twice.
+    later = times > np.maximum.accumulate(np.concatenate([[0.0], times]))[:-1]
+    times, received = times[later], received[later]
     count = len(times)
     together = 1 if most is None else max(1, -(-count // most))
     if count and 0.0 < least_s < times[-1]:

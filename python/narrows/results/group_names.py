@@ -27,19 +27,22 @@ def distinct_labels(things: Sequence[Named]) -> list[str]:
     """Gives each a different name.
 
     It is the scenario's name. If several share it, the settings in which they differ follow, or the
-    folder's name if there are many such settings.
+    folder's name if there are many such settings. If all share it, it says nothing, and is left
+    out where there are settings.
     """
     labels = [thing.name for thing in things]
+    shared = len(set(labels)) == 1
     for name in sorted(set(labels)):
         places = [place for place, thing in enumerate(things) if thing.name == name]
         if len(places) == 1:
             continue
         settings = [_settings(things[place].scenario) for place in places]
-        kinds = [{k: v for k, v in one.items() if k.endswith(".kind")} for one in settings]
+        kinds = [_kinds(one) for one in settings]
         words = _words(settings) or _words(kinds)
         for number, place in enumerate(places):
             if words:
-                labels[place] = ", ".join(filter(None, (name, words[number])))
+                named = words[number] if shared else f"{name}, {words[number]}"
+                labels[place] = named if words[number] else name
             else:
                 folder = things[place].folder
                 labels[place] = f"{name} ({folder.name if folder else place + 1})"
@@ -92,6 +95,32 @@ def unsaid(one: Mapping[str, Any], other: Mapping[str, Any], label: str) -> list
     ]
 
 
+def outside_words(outside: Mapping[str, Any]) -> dict[str, str]:
+    """A run's parts from outside in words, by their place if there are several of a kind.
+
+    Examples:
+        >>> queue = {"class": "Pi2", "arguments": "target=0.02", "source": "..."}
+        >>> outside_words({"queues": {"wan.forward": queue}, "plugins": []})
+        {'queue': 'Pi2(target=0.02)'}
+    """
+    found: dict[str, str] = {}
+    for kind in ("queues", "controls"):
+        records = outside.get(kind)
+        if not isinstance(records, Mapping):
+            continue
+        for place, record in records.items():
+            if isinstance(record, Mapping):
+                key = kind.removesuffix("s") if len(records) == 1 else str(place)
+                found[key] = f"{record.get('class')}({record.get('arguments')})"
+                found[key] += f" {record['version']}" if record.get("version") else ""
+    plugins = outside.get("plugins")
+    for number, plugin in enumerate(plugins if isinstance(plugins, list) else (), 1):
+        if isinstance(plugin, Mapping):
+            key = "plugin" if number == 1 else f"plugin {number}"
+            found[key] = f"{plugin.get('file')} {str(plugin.get('sha256'))[:8]}"
+    return found
+
+
 def short_keys(keys: Sequence[str]) -> dict[str, str]:
     """Each key's shortest end that no other key has.
 
@@ -130,6 +159,20 @@ def _words(settings: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     short = len(set(found)) == len(found) and max(map(len, found)) <= LONGEST_WORDS
     return found if short else []
+
+
+def _kinds(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The kinds alone; a plugin's queue says more by its own name.
+
+    Examples:
+        >>> _kinds({"queue.kind": "plugin", "queue.name": "slope", "queue.most": 9})
+        {'queue.kind': 'slope'}
+    """
+    kinds = {key: value for key, value in settings.items() if key.endswith(".kind")}
+    for key, value in kinds.items():
+        if value == "plugin":
+            kinds[key] = settings.get(f"{key.removesuffix('kind')}name", value)
+    return kinds
 
 
 def _settings(scenario: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,8 +20,8 @@ which chance does not decide the percentile."""
 
 _MOST_NAMES = 3
 
-_Part = tuple[str, Sequence[Mapping[str, Any]]]
-"""A name, and the DNS metrics of runs that differ only in their seeds."""
+_Part = tuple[str, Sequence[Mapping[str, Any] | None]]
+"""A name, and the DNS metrics of runs that differ only in their seeds; None if a group has none."""
 
 
 def jumps(summary: Mapping[str, Any]) -> list[str]:
@@ -93,12 +93,12 @@ def _sentences(parts: Sequence[_Part], keys: Collection[str], every: str) -> lis
     return found
 
 
-def _at_once(runs: Sequence[Mapping[str, Any]], percent: int) -> float | None:
+def _at_once(runs: Sequence[Mapping[str, Any] | None], percent: int) -> float | None:
     """The share of answered queries without a failed attempt, if the percentile is at the jump."""
     counts = [
         (0.01 * dns["without_retry_percent"] * dns["queries"], dns["queries"] - dns["unanswered"])
         for dns in runs
-        if dns.get("queries") and dns.get("without_retry_percent") is not None
+        if dns and dns.get("queries") and dns.get("without_retry_percent") is not None
     ]
     counts = [(without, answered) for without, answered in counts if answered > 0]
     if not counts:

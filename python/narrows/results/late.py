@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import polars as pl
 
+from narrows.results.parts import flags, is_any
+
 _FEWEST = 20
 _SHARE = 0.05
 
@@ -20,9 +22,9 @@ def late_replies(queries: pl.DataFrame, attempts: pl.DataFrame) -> list[str]:
         queries: As in `queries.parquet`.
         attempts: As in `attempts.parquet`.
     """
-    replies = attempts.filter(pl.col("reused") & pl.col("fate").is_in(("answered", "late")))
-    if not (replies.get_column("fate") == "late").any():
+    if not (is_any(attempts, "fate", ("late",)) & flags(attempts, "reused")).any():
         return []
+    replies = attempts.filter(pl.col("reused") & pl.col("fate").is_in(("answered", "late")))
     found = []
     of_groups = replies.join(queries.select("query", "group"), on="query")
     for (group,), own in of_groups.group_by(("group",), maintain_order=True):

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from narrows.records import USUAL_PLOT_FILES, PlotFile
+from narrows.plot_files import USUAL_PLOT_FILES, PlotFile
 from narrows.results.text import TextTable
 
 

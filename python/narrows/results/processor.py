@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from narrows.records import Column, Metric, Pen, Plot, Record, Table
+from narrows.records import Column, Counter, Metric, Plot, Record, Series, Table
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,14 +63,6 @@ def _load_says(metrics: Mapping[str, Any]) -> str | None:
         f"Lines over time: packets took {metrics['cpu_s']:.3g} s of the processor in all, "
         f"{metrics['turn_us']:.3g} us each time that the kernel worked on them."
     )
-
-
-def _draw_load(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, rows in runs.items():
-        for node in rows.get_column("node").unique(maintain_order=True):
-            ends, load = processor_load(rows, node, rows.get_column("t_s").max())  # type: ignore[arg-type]
-            pen.series(node if len(runs) == 1 else f"{label}, {node}", ends, load)
-    pen.from_zero()
 
 
 PROCESSOR = Record(
@@ -135,7 +127,16 @@ PROCESSOR = Record(
                 "own two readings of the clock."
             ),
             says=_load_says,
-            draw=_draw_load,
+            series=(
+                Series(
+                    "{node}",
+                    "processor",
+                    "t_s",
+                    ("*", 100.0, "cpu_s"),
+                    each=("node",),
+                    change=Counter(slot_s=1.0, from_zero=False),
+                ),
+            ),
         ),
     ),
 )

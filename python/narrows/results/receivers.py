@@ -11,7 +11,8 @@ import math
 
 import polars as pl
 
-from narrows.records.numbers import floats
+from narrows.records.numbers import floats, row_floats
+from narrows.results.parts import by_value, where
 
 _SHARE = 0.5
 
@@ -24,10 +25,12 @@ def limited_by_receivers(flows: pl.DataFrame, *, windowed: bool = False) -> list
         windowed: Whether the other metrics cover a declared window; these times never do.
     """
     found = []
-    for (group,), own in flows.group_by(("group",), maintain_order=True):
-        limited = own.filter(pl.col("rwnd_limited_s") > _SHARE * pl.col("busy_s"))
-        if limited.is_empty():
+    for group, own in by_value(flows, "group").items():
+        # A comparison with NaN, which stands for null, is false.
+        is_limited = row_floats(own, "rwnd_limited_s") > _SHARE * row_floats(own, "busy_s")
+        if not is_limited.any():
             continue
+        limited = where(own, is_limited)
         times = (limited.get_column(name) for name in ("rwnd_limited_s", "busy_s"))
         limited_s, busy_s = (math.fsum(floats(column)) for column in times)
         percent = 100 * limited_s / busy_s

@@ -64,6 +64,7 @@ class Run:
         wall: Facts about wall-clock time, which differ from run to run.
         host: Facts about the machine.
         set: Keys of the scenario that were set for this run alone, such as on the command line.
+        outside: What queues from outside took part, with their sources and digests.
     """
 
     scenario: Mapping[str, Any]
@@ -82,6 +83,7 @@ class Run:
     folder: Path | None = None
     """Where the run was saved or loaded."""
     set: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    outside: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         schema = _schema(self.backend, self.tables)
@@ -106,7 +108,12 @@ class Run:
         Raises:
             ValueError: A table or column is unknown, missing or of a wrong type.
         """
-        known = {name: dict(table) for name, table in columns.items()}
+        kept = TABLES.keys() | wanted(facts["scenario"])
+        known = {
+            name: dict(table)
+            for name, table in columns.items()
+            if name in kept or any(map(_length, table.values()))
+        }
         if "queries" in known and "fates" not in known["queries"]:
             attempts = frame(TABLES["attempts"], known["attempts"])
             known["queries"]["fates"] = _fates(known["queries"]["query"], attempts)
@@ -118,9 +125,6 @@ class Run:
             ]
         schema = _schema(facts["backend"], known)
         tables = {name: frame(schema[name], table) for name, table in known.items()}
-        if tables.keys() - TABLES.keys():
-            kept = TABLES.keys() | wanted(facts["scenario"])
-            tables = {name: rows for name, rows in tables.items() if name in kept or rows.height}
         return cls(tables=tables, **facts)
 
     @classmethod
@@ -147,9 +151,12 @@ class Run:
             captures=run_folder.read_captures(path),
             folder=path,
             set=document.get("set", {}),
+            outside=document.get("outside", {}),
         )
         # Keeps the metrics of the version that wrote the run, even if this one computes others.
         run.__dict__["summary"] = document["summary"]
+        digest = document.get("digest", "")
+        run.__dict__["digest"] = digest if isinstance(digest, str) else ""
         return run
 
     def save(self, folder: str | Path) -> Run:
@@ -161,8 +168,9 @@ class Run:
         path = Path(folder)
         captures = {link: self.capture(link) for link in self.captures}
         schema = _schema(self.backend, self.tables)
-        run_folder.write(path, self.document(), self.tables, captures, schema)
+        digest = run_folder.write(path, self.document(), self.tables, captures, schema)
         saved = replace(self, folder=path)
+        saved.__dict__["digest"] = digest
         saved.__dict__["summary"] = self.summary
         return saved
 
@@ -174,6 +182,7 @@ class Run:
             "backend": self.backend,
             "scenario": dict(self.scenario),
             **({"set": dict(self.set)} if self.set else {}),
+            **({"outside": dict(self.outside)} if self.outside else {}),
             "seed": self.seed,
             "status": self.status,
             "stopped": self.stopped,
@@ -188,6 +197,15 @@ class Run:
     def summary(self) -> dict[str, Any]:
         """The run's metrics as JSON values; docs/run-folder.md says what they mean."""
         return in_order_of(self.scenario, summarise(self.tables, self.end_s, self.window))
+
+    @cached_property
+    def digest(self) -> str:
+        """The digest that run.json has, or would have if the run were saved; docs/run-folder.md.
+
+        It is empty for a run that an early version wrote.
+        """
+        schema = _schema(self.backend, self.tables)
+        return run_folder.digest_of(self.document(), self.tables, schema)
 
     @property
     def window(self) -> tuple[float, float] | None:
@@ -364,6 +382,11 @@ def _extra_tables(names: Collection[str]) -> dict[str, Table]:
     return found
 
 
+def _length(values: Any) -> int:
+    """The number of rows of a column, as `frame` takes it."""
+    return len(values[0] if isinstance(values, tuple) else values)
+
+
 def _fates(queries: Any, attempts: pl.DataFrame) -> pl.Series:
     """The fates of each query's attempts, in words, in the order of ``queries``."""
     if len(queries) == 0:
@@ -375,11 +398,13 @@ def _fates(queries: Any, attempts: pl.DataFrame) -> pl.Series:
         .otherwise(pl.col("fate"))
     )
     each = (
-        attempts.sort("query", "attempt")
+        attempts.lazy()
+        .sort("query", "attempt")
         .select("query", words.alias("fates"))
         .group_by("query", maintain_order=True)
         .agg("fates")
     )
-    ids = pl.DataFrame({"query": pl.Series(queries, dtype=pl.UInt32)})
-    joined = ids.with_row_index("row").join(each, on="query", how="left").sort("row")
-    return joined.get_column("fates").fill_null(pl.lit([], dtype=pl.List(pl.String)))
+    ids = pl.LazyFrame({"query": pl.Series(queries, dtype=pl.UInt32)}).with_row_index("row")
+    joined = ids.join(each, on="query", how="left").sort("row")
+    none = pl.lit([], dtype=pl.List(pl.String))
+    return joined.select(pl.col("fates").fill_null(none)).collect().get_column("fates")

@@ -44,7 +44,8 @@ def frame(table: Table, columns: Mapping[str, Any]) -> pl.DataFrame:
 
     Args:
         table: The declaration of the table.
-        columns: Its columns, in any order and of equal length.
+        columns: Its columns, in any order and of equal length. Texts may be the number of each
+            row's text, and the different texts.
 
     Raises:
         ValueError: A column is missing, unknown, of another length or not of its type.
@@ -117,6 +118,9 @@ def _record_reference(record: Record) -> str:
 def _series(column: Column, values: Any) -> pl.Series:
     if isinstance(values, np.ndarray) and values.dtype.kind == "f":
         series = pl.Series(column.name, values, nan_to_null=True)
+    elif isinstance(values, tuple):
+        codes, texts = values
+        series = pl.Series(column.name, texts, dtype=pl.String)[codes]
     else:
         series = pl.Series(column.name, values)
         if series.dtype.is_float():

@@ -33,6 +33,7 @@ from narrows.records.numbers import (
     percentile,
     ratio,
     reached,
+    row_floats,
     total,
 )
 from narrows.results.extras import SAMPLES, summaries
@@ -40,6 +41,7 @@ from narrows.results.flow_samples import FLOW_SAMPLES, flows_within
 from narrows.results.frozen import standstills
 from narrows.results.intervals import wilson
 from narrows.results.late import late_replies
+from narrows.results.parts import Mask, by_value, flags, in_time, is_any, known, where
 from narrows.results.receivers import limited_by_receivers
 from narrows.results.schema import DROPS, MARKS, TABLES
 
@@ -65,14 +67,14 @@ def summarise(
     spans: dict[str, Span] = {"run": whole}
     if phase is not None:
         spans["dns_phase"] = phase
-    known = TABLES.keys() | SAMPLES.keys()
-    links = {str(key[0]): part for key, part in _by_link(tables["links"])}
+    usual = TABLES.keys() | SAMPLES.keys()
+    links = by_value(in_time(tables["links"]), "link")
     metrics = {
         **({} if window is None else {"window": _span(window)}),
         "dns": _dns(queries, tables["attempts"], end_s, window),
         "queues": {
-            str(key[0]): {name: _queue(part, span) for name, span in spans.items()}
-            for key, part in _by_link(tables["queues"])
+            link: {name: _queue(part, span) for name, span in spans.items()}
+            for link, part in by_value(in_time(tables["queues"]), "link").items()
         },
         "links": {
             link: {name: _link(part, span) for name, span in spans.items()}
@@ -90,13 +92,12 @@ def summarise(
             *late_replies(queries, tables["attempts"]),
             *limited_by_receivers(tables["flows"], windowed=window is not None),
         ],
-        **(summaries(tables, end_s, window) if tables.keys() - known else {}),
+        **(summaries(tables, end_s, window) if tables.keys() - usual else {}),
     }
-    groups = queries.get_column("group").unique(maintain_order=True).to_list()
-    if len(groups) > 1:
+    of_groups = by_value(queries, "group")
+    if len(of_groups) > 1:
         metrics["dns_groups"] = {
-            group: _dns(queries.filter(pl.col("group") == group), tables["attempts"], end_s, window)
-            for group in groups
+            group: _dns(own, tables["attempts"], end_s, window) for group, own in of_groups.items()
         }
     rounded = _rounded(metrics)
     assert isinstance(rounded, dict)
@@ -134,8 +135,8 @@ def dns_phase(queries: pl.DataFrame, end_s: float) -> Span | None:
     if queries.is_empty():
         return None
     ends = queries.get_column("end_s")
-    last = end_s if ends.null_count() else max(floats(ends))
-    return min(floats(queries.get_column("start_s"))), float(last)
+    last = end_s if ends.null_count() else floats(ends).max()
+    return float(floats(queries.get_column("start_s")).min()), float(last)
 
 
 def _common(phase: Span | None, window: Span | None) -> Span | None:
@@ -155,15 +156,21 @@ def _empty(window: Span | None) -> list[str]:
 
 def _without_retry(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
     """The number of queries answered without a failed attempt; truncated replies are no failure."""
-    failed = attempts.filter(~pl.col("fate").is_in(("answered", "truncated")))
-    answered = done.filter(pl.col("attempt") > 0)
-    return answered.join(failed.select("query").unique(), on="query", how="anti").height
+    failed = _having(done, attempts, ~is_any(attempts, "fate", ("answered", "truncated")))
+    answered = done.get_column("attempt").to_numpy() > 0
+    return int(np.count_nonzero(answered & ~failed))
 
 
 def _truncated(done: pl.DataFrame, attempts: pl.DataFrame) -> int:
     """How many queries got a truncated reply and were asked again over TCP."""
-    truncated = attempts.filter(pl.col("fate") == "truncated")
-    return done.join(truncated.select("query").unique(), on="query", how="semi").height
+    truncated = is_any(attempts, "fate", ("truncated",))
+    return int(np.count_nonzero(_having(done, attempts, truncated)))
+
+
+def _having(queries: pl.DataFrame, attempts: pl.DataFrame, mask: Mask) -> Mask:
+    """Which queries have at least one of these attempts."""
+    ids = attempts.get_column("query").to_numpy()[mask]
+    return np.isin(queries.get_column("query").to_numpy(), ids)
 
 
 def _within_1s_percent(measured: pl.DataFrame, end_s: float) -> float | None:
@@ -172,18 +179,22 @@ def _within_1s_percent(measured: pl.DataFrame, end_s: float) -> float | None:
     If a run left queries open, only queries that began at least a second before its end count. Of
     later ones, quick answers would count and slow ones would not.
     """
+    counted = np.ones(measured.height, dtype=np.bool_)
     if measured.get_column("end_s").null_count():
-        measured = measured.filter(pl.col("start_s") <= end_s - 1.0)
-    answered = measured.filter((pl.col("attempt") > 0) & (pl.col("response_ms") <= 1000.0))
-    return percent(answered.height, measured.height)
+        counted = row_floats(measured, "start_s") <= end_s - 1.0
+    # A comparison with NaN, which stands for null, is false.
+    quick = row_floats(measured, "response_ms") <= 1000.0
+    answered = counted & quick & (row_floats(measured, "attempt") > 0)
+    return percent(int(np.count_nonzero(answered)), int(np.count_nonzero(counted)))
 
 
-def _failed(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, int]:
+def _failed(made: pl.DataFrame) -> dict[str, int]:
     """How many attempts over connections failed, by what the client saw."""
-    over_udp = pl.col("transport") == "udp"
-    made = attempts.filter(~over_udp).join(done.select("query"), on="query", how="semi")
-    fates = made.get_column("fate")
-    return {f"attempts_{how}": int(fates.is_in(found).sum()) for how, found in _FAILURES.items()}
+    over_connections = ~is_any(made, "transport", ("udp",))
+    return {
+        f"attempts_{how}": int(np.count_nonzero(over_connections & is_any(made, "fate", found)))
+        for how, found in _FAILURES.items()
+    }
 
 
 _FAILURES = {
@@ -196,18 +207,15 @@ _FAILURES = {
 """The fates of failed attempts over connections, by the names of a scenario's key `tries`."""
 
 
-def _transports(done: pl.DataFrame, attempts: pl.DataFrame) -> dict[str, Any]:
-    """The costs of the attempts at these queries, by transport: sums over all attempts."""
-    made = attempts.join(done.select("query"), on="query", how="semi")
+def _transports(made: pl.DataFrame) -> dict[str, Any]:
+    """The costs of attempts, by transport: sums over all attempts."""
     metrics = {}
-    for (transport,), part in made.group_by(("transport",), maintain_order=True):
+    for transport, part in by_value(made, "transport").items():
         count = part.height
-        metrics[str(transport)] = {
+        metrics[transport] = {
             "attempts": count,
             "reused_percent": percent(int(part.get_column("reused").sum()), count),
-            "handshake_median_ms": percentile(
-                floats(part.get_column("handshake_ms").drop_nulls()), 0.5
-            ),
+            "handshake_median_ms": percentile(floats(part.get_column("handshake_ms")), 0.5),
             **{
                 key: int(part.get_column(key).cast(pl.UInt64).sum())
                 for key in ("packets_sent", "bytes_sent", "packets_received", "bytes_received")
@@ -228,9 +236,10 @@ def _dns(
     phase = _common(dns_phase(queries, end_s), window)
     if phase is None:
         return None
-    measured = queries.filter(pl.col("measured"))
-    done = measured.filter(pl.col("end_s").is_not_null())
+    measured = where(queries, flags(queries, "measured"))
+    done = where(measured, known(measured, "end_s"))
     total = done.height
+    made = where(attempts_made, _of(attempts_made, done))
     attempts = done.get_column("attempt").to_numpy()
     most = int(done.get_column("attempts").max() or 0)  # type: ignore[arg-type]
     counts = [int(np.count_nonzero(attempts == n)) for n in range(1, most + 1)]
@@ -242,8 +251,9 @@ def _dns(
     if total:
         low, high = wilson(first, total, CONFIDENCE)
         interval = [100.0 * low, 100.0 * high]
-    finished = queries.filter(pl.col("end_s").is_between(*phase)).height
-    transports = _transports(done, attempts_made)
+    ends = row_floats(queries, "end_s")
+    finished = int(np.count_nonzero((ends >= phase[0]) & (ends <= phase[1])))
+    transports = _transports(made)
     return {
         "queries": total,
         "unfinished": measured.height - total,
@@ -253,10 +263,10 @@ def _dns(
         "unanswered_percent": percent(unanswered, total),
         "turned_away": int(np.count_nonzero(done.get_column("attempts").to_numpy() == 0)),
         "first_attempt_percent": percent(first, total),
-        "without_retry_percent": percent(_without_retry(done, attempts_made), total),
-        "truncated_percent": percent(_truncated(done, attempts_made), total),
+        "without_retry_percent": percent(_without_retry(done, made), total),
+        "truncated_percent": percent(_truncated(done, made), total),
         "within_1s_percent": _within_1s_percent(measured, end_s),
-        **_failed(done, attempts_made),
+        **_failed(made),
         "packets_per_answer": _packets_per_answer(transports, total - unanswered),
         "transports": transports,
         "first_attempt_interval_percent": interval,
@@ -291,7 +301,7 @@ def _queue(samples: pl.DataFrame, span: Span) -> dict[str, Any]:
         "backlog_mean_packets": mean(backlog_packets),
         "backlog_p5_packets": percentile(backlog_packets, 0.05),
         "backlog_p95_packets": percentile(backlog_packets, 0.95),
-        "ring_mean_bytes": mean(floats(samples.filter(within).get_column("ring_bytes"))),
+        "ring_mean_bytes": mean(_known(row_floats(samples, "ring_bytes")[within])),
         "sojourn_mean_ms": _sojourn(samples, within),
         "held_mean_packets": _held(samples, times, within),
         "drops_per_s": {reason: counters.per_second(count) for reason, count in drops.items()},
@@ -357,7 +367,7 @@ def _held(samples: pl.DataFrame, times: Floats, within: npt.NDArray[np.bool_]) -
         return None
     left = np.diff(floats(samples.get_column("sent_packets")), prepend=0.0)
     length = math.fsum(np.diff(times, prepend=0.0)[within])
-    stayed_ms = floats(samples.get_column("sojourn_mean_ms").fill_nan(None).fill_null(0.0))
+    stayed_ms = np.nan_to_num(row_floats(samples, "sojourn_mean_ms"), nan=0.0)
     return math.fsum((stayed_ms * left)[within]) * 1e-3 / length if length > 0 else None
 
 
@@ -365,20 +375,21 @@ def _flows(flows: pl.DataFrame, end_s: float) -> dict[str, Any] | None:
     if flows.is_empty():
         return None
     metrics = _flow_group(flows, end_s)
-    groups = flows.get_column("group").unique(maintain_order=True).to_list()
+    of_groups = by_value(flows, "group")
     metrics["groups"] = {
-        group: _flow_group(flows.filter(pl.col("group") == group), end_s) for group in groups
+        group: metrics.copy() if len(of_groups) == 1 else _flow_group(own, end_s)
+        for group, own in of_groups.items()
     }
-    if len(groups) > 1:
+    if len(of_groups) > 1:
         # Groups are not meant to get the same: they start, stop, pause and limit rates as told.
         metrics["jain_fairness"] = None
     return metrics
 
 
 def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
-    opened = flows.drop_nulls("start_s")
-    starts = opened.get_column("start_s").to_numpy()
-    ends = np.minimum(opened.get_column("end_s").fill_null(end_s).to_numpy(), end_s)
+    opened = where(flows, known(flows, "start_s"))
+    starts = row_floats(opened, "start_s")
+    ends = np.minimum(np.nan_to_num(row_floats(opened, "end_s"), nan=end_s), end_s)
     received = floats(opened.get_column("bytes_received"))
     window = None if opened.is_empty() else (float(starts.min()), float(ends.max()))
     lifetimes = ends - starts
@@ -405,7 +416,7 @@ def _flow_group(flows: pl.DataFrame, end_s: float) -> dict[str, Any]:
 
 def _both_ways(flows: pl.DataFrame) -> bool:
     """Whether some connections carry data from one node to another, and others back."""
-    ways = set(flows.select("sender", "receiver").unique().iter_rows())
+    ways = set(zip(flows.get_column("sender"), flows.get_column("receiver"), strict=True))
     return any((receiver, sender) in ways for sender, receiver in ways)
 
 
@@ -426,8 +437,14 @@ def jain(rates: Iterable[float]) -> float | None:
     return math.fsum(values) ** 2 / (len(values) * squares) if squares > 0 else None
 
 
-def _by_link(samples: pl.DataFrame) -> Any:
-    return samples.sort("t_s", maintain_order=True).group_by("link", maintain_order=True)
+def _of(attempts: pl.DataFrame, queries: pl.DataFrame) -> Mask:
+    """Which attempts are at these queries."""
+    ids = queries.get_column("query").to_numpy()
+    return np.isin(attempts.get_column("query").to_numpy(), ids)
+
+
+def _known(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
 
 
 def _span(span: Span | None) -> dict[str, float] | None:

@@ -51,6 +51,12 @@ _LIKELY = (
 _MOST_COLUMNS = 4
 
 
+def likely_metrics(sweep: Sweep) -> list[str]:
+    """The keys of the metrics that people look for first."""
+    summaries = [run.summary for run in sweep.runs]
+    return likeliest(_LIKELY, metrics_of(sweep), summaries, _MOST_COLUMNS)
+
+
 def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     """The named metrics of every combination, or the likeliest ones if none is named.
 
@@ -61,8 +67,7 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     if names:
         chosen = [metric_named(sweep, name) for name in names]
     else:
-        summaries = [run.summary for run in sweep.runs]
-        chosen = [known[key] for key in likeliest(_LIKELY, known, summaries, _MOST_COLUMNS)]
+        chosen = [known[key] for key in likely_metrics(sweep)]
     # If there are only a few metrics, single seeds have room beside the mean.
     ranges = bool(names) and len(sweep.seeds) > 1
     per_metric = 2 if ranges else 1

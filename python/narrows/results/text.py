@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
@@ -10,9 +11,10 @@ from typing import Any, TextIO
 from narrows.foreign_text import printable
 from narrows.results.emphasis import telling
 from narrows.results.jump import jumps
+from narrows.results.latex import tabular
 from narrows.results.left_out import left_out
 from narrows.results.metrics import MetricValue, metrics, value_text
-from narrows.results.origin import MONITOR, length
+from narrows.results.origin import MEASURED, length
 from narrows.results.run import Run
 
 
@@ -59,9 +61,18 @@ class TextTable:
         notes = "".join(f"<p>{escape(note)}</p>" for note in self.notes if note)
         return f"<p>{escape(self.title)}</p><table>{''.join(rows)}</table>{notes}"
 
-    def print(self, to: TextIO) -> None:
-        """Writes the table and a line end."""
-        to.write(f"{self}\n")
+    def latex(self) -> str:
+        """The table for LaTeX with the package booktabs; title and notes are comments above it.
+
+        Every character of a name is printed as it is. Bars are left out.
+        """
+        rows = [row for _, part in self.sections for row in part]
+        heads = _heads(self.header, rows) if self.header else []
+        return tabular(self.title, heads, self.sections, self.notes)
+
+    def print(self, to: TextIO, *, latex: bool = False) -> None:
+        """Writes the table, as text or for LaTeX, and a line end."""
+        to.write(f"{self.latex() if latex else self}\n")
 
 
 def summary_table(run: Run) -> TextTable:
@@ -89,7 +100,7 @@ def summary_table(run: Run) -> TextTable:
     notes += [f"warning: {flag}" for flag in flags]
     if not run.complete:
         notes.append(f"this run is partial: {run.stopped}")
-    name = run.name if run.backend == MONITOR else f"{run.name}, seed {run.seed}"
+    name = run.name if run.backend in MEASURED else f"{run.name}, seed {run.seed}"
     name += f", with {run.settings}" if run.set else ""
     events = f", {run.events} events" if run.events else ""
     window = "" if run.window is None else "; metrics from {:g} to {:g} s".format(*run.window)
@@ -182,7 +193,7 @@ def _broken(head: str, width: int) -> list[str]:
         ['dns_groups.udp.', 'within_1s_percent']
     """
     parts = head.split(".")
-    if not all(parts):
+    if not all(parts) or not re.fullmatch(r"[\w.-]+", head):
         return [head]
     width = max(width, _SHORT, *(len(part) + 1 for part in parts))
     lines = [""]

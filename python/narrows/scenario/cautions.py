@@ -27,10 +27,11 @@ def cautions(scenario: Tables) -> Iterator[str]:
     yield from _outlasting(scenario)
     for group in scenario.dns:
         if group.is_guessed:
+            over = {"http3": "HTTP/3"}.get(group.transport.kind, group.transport.kind.upper())
             yield (
-                f"{group.name}: {group.profile} was not captured over "
-                f"{group.transport.kind.upper()}: handshakes, padding and Fast Open are as without "
-                "a profile; timeouts, tries and persistent connections are those over TCP"
+                f"{group.name}: {group.profile} was not captured over {over}: handshakes, "
+                "padding and Fast Open are as without a profile; timeouts, tries and persistent "
+                "connections are those over TCP"
             )
 
 
@@ -83,7 +84,9 @@ def _marks(part: Any) -> bool:
         return any(map(_marks, part))
     if not isinstance(part, dict):
         return False
-    if "dualpi2" in part or part.get("ecn") or part.get("ce_threshold") is not None:
+    if "cake" in part or "dualpi2" in part:
+        return True
+    if part.get("ecn") or part.get("ce_threshold") is not None:
         return True
     return any(map(_marks, part.values()))
 
@@ -94,10 +97,14 @@ def _outlasting(scenario: Tables) -> Iterator[str]:
     for change, links in sorted(select_changes(scenario), key=lambda entry: entry[0].at):
         for link in links:
             changes.setdefault(link, []).append(change)
-    for link, of_link in changes.items():
+    rates = {link: _rates(direction(scenario, link).rate, of) for link, of in changes.items()}
+    for number, each in enumerate(scenario.links):
+        for side, steps in each.tables_of_rates():
+            rates[2 * number + side] = [(at, rate or None) for at, rate in steps]
+    for link, of_link in rates.items():
         own = direction(scenario, link)
         framed = max(own.mtu + own.framing.overhead, own.framing.min)
-        for (at, rate), (until, later) in pairwise(_rates(own.rate, of_link)):
+        for (at, rate), (until, later) in pairwise(of_link):
             # A packet that the link cuts off by going down delays no other.
             if rate and later and until - at < (takes := framed * 8 * SECOND // rate):
                 name = f"{scenario.links[link // 2].name}.{DIRECTIONS[link % 2]}"

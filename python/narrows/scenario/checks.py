@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic_core import PydanticCustomError
 
 from narrows.scenario.amounts import SECOND
+from narrows.scenario.declared import find
 from narrows.scenario.quantities import refuse
 from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
 from narrows.scenario.rules import Fault, Faults, Unknown, Unreadable, known, until_unknown
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from narrows.scenario.monitor import Sampler
     from narrows.scenario.tables import Tables
     from narrows.scenario.traffic import Amount, Countable, Group, Leg
+    from narrows.scenario.traffic.base import Names
 
 MOST_NODES = 100_000
 MOST_SAMPLES = 20_000_000
@@ -46,6 +48,7 @@ def faults(scenario: Tables) -> Faults:
         _changes_are_possible,
         _shared_servers_exist,
         _dns_servers_exist,
+        _resolvers_exist,
         _paths_exist,
         _neighbours_are_routers,
         _end_is_possible,
@@ -63,7 +66,7 @@ def _end_is_possible(scenario: Tables) -> Faults:
 
 
 def _ends(dns: Dns, index: int) -> Faults:
-    if dns.queries is None:
+    if not dns.queries:
         yield refuse(
             f'"dns" waits for {dns.name}, which asks until the run ends',
             f"give dns[{index}].queries, or leave end out",
@@ -320,8 +323,19 @@ def _changes_are_possible(scenario: Tables) -> Faults:
     def direction(number: int) -> Direction:
         return scenario.links[number // 2].direction(DIRECTIONS[number % 2])
 
-    number = 0
-    for index, (change, pattern) in enumerate(zip(scenario.changes, patterns, strict=True)):
+    tables = (each for link in scenario.links for each in link.tables_of_rates())
+    number = sum(len(rates) for _, rates in until_unknown(tables))
+    if number > MOST_CHANGES:
+        yield refuse(
+            f"has tables of rates with more than {MOST_CHANGES} rates together",
+            "thin them",
+            "links",
+        )
+        return
+    now: dict[int, dict[str, Any]] = {}
+    in_time = sorted(enumerate(scenario.changes), key=lambda each: known(each[1], "at") or 0)
+    for index, change in in_time:
+        pattern = patterns[index]
         links = links_of(pattern, names)
         number += len(links)
         if number > MOST_CHANGES:
@@ -332,7 +346,8 @@ def _changes_are_possible(scenario: Tables) -> Faults:
             yield no_link(pattern, names, f"changes[{index}].link")
         for link in links:
             key = f"changes[{index}]"
-            fits = list(until_unknown(_fits_link(change, link, direction, key)))
+            held = now.setdefault(link, {})
+            fits = list(until_unknown(_fits_link(change, direction(link), held, key)))
             yield from fits
             if fits:
                 break
@@ -349,26 +364,37 @@ def _changes_are_in_time(scenario: Tables) -> Faults:
             )
 
 
-def _fits_link(
-    change: Change, number: int, direction_of: Callable[[int], Direction], key: str
-) -> Faults:
-    """What is wrong between a change and a directed link."""
-    direction = direction_of(number)
-    if direction.opportunities is not None:
+def _fits_link(change: Change, direction: Direction, held: dict[str, Any], key: str) -> Faults:
+    """What is wrong between a change and a directed link; `held` are its keys that changed."""
+    if direction.trace is not None:
         yield refuse(
             f"selects {direction.name}, which follows rate_trace", "name other links", f"{key}.link"
         )
-    elif (
-        change.delay is not None
-        and direction.jitter is not None
-        and direction.jitter.deviation > change.delay
-    ):
-        yield refuse(
-            f"is below the deviation of jitter of {direction.name}, which would make "
-            "delays negative",
-            "raise it or lower jitter.deviation",
-            f"{key}.delay",
+        return
+    for name in ("rate", "delay", "jitter"):
+        value = getattr(change, name)
+        if value is not None:
+            held[name] = value
+    delay, jitter, rate = (held.get(k, direction.keys[k]) for k in ("delay", "jitter", "rate"))
+    if jitter is not None and jitter.deviation > delay:
+        yield (
+            refuse(
+                f"is below the deviation of jitter of {direction.name}, which would make "
+                "delays negative",
+                "raise it or lower jitter.deviation",
+                f"{key}.delay",
+            )
+            if change.delay is not None
+            else refuse(
+                f"is above the delay of {direction.name}, which cannot become negative",
+                "lower the deviation or raise delay",
+                f"{key}.jitter.deviation",
+            )
         )
+    wrong = None if change.queue is None else change.queue.wrong_at(rate)
+    if wrong is not None:
+        below, what, hint = wrong
+        yield refuse(what, hint, f"{key}.queue.{below}")
 
 
 def _shared_servers_exist(scenario: Tables) -> Faults:
@@ -396,10 +422,14 @@ def _shares(dns: Dns, index: int, at: int, other: Dns) -> Faults:
     ):
         yield refuse(f'"{name}" has no TLS', f"give {name} answers.tls", key)
         return
-    for transport, speaks in (("https", other.speaks_https), ("quic", other.speaks_quic)):
+    for transport, called, speaks in (
+        ("https", "HTTPS", other.speaks_https),
+        ("quic", "QUIC", other.speaks_quic),
+        ("http3", "HTTP/3", other.speaks_http3),
+    ):
         if dns.transport.kind == transport and not speaks:
             yield refuse(
-                f"{other.answers.profile} was not captured over {transport.upper()}",
+                f"{other.answers.profile} was not captured over {called}",
                 "name a group with another server",
                 key,
             )
@@ -420,6 +450,48 @@ def _dns_servers_exist(scenario: Tables) -> Faults:
                 yield refuse(
                     f'"{node}" has no DNS server', "add [[dns]] with this server", f"{key}.{below}"
                 )
+
+
+def _resolvers_exist(scenario: Tables) -> Faults:
+    """What is wrong between groups that need names and the DNS groups that they ask."""
+    groups = {dns.name: dns for dns in scenario.dns}
+    most = int(find("DnsClient", "workers")["most"])
+    asked: dict[str, int] = {}
+    for place, group in _groups(scenario):
+        for names in until_unknown(group.asks_for_names()):
+            asked[names.group] = asked.get(names.group, 0) + names.most
+            for why, fix in _cannot_resolve(names, groups.get(names.group)):
+                yield refuse(why, fix, f"{place}.{names.key}")
+            if asked[names.group] > most:
+                said = f"{names.group} would be asked for {asked[names.group]} names at once"
+                fix = "lower hosts or browsers"
+                yield refuse(f"{said}; at most {most} can be held", fix, f"{place}.{names.key}")
+    for index, dns in enumerate(scenario.dns):
+        if known(dns, "queries") == 0 and dns.name not in asked:
+            yield refuse(
+                "is 0, but no page asks this group",
+                f'give a number, or a page with resolver = "{dns.name}"',
+                f"dns[{index}].queries",
+            )
+
+
+def _cannot_resolve(names: Names, dns: Dns | None) -> Iterator[tuple[str, str]]:
+    """Why a group cannot give these names, and the fix."""
+    if dns is None:
+        yield (
+            f'"{names.group}" is not a DNS group, so nobody knows where the hosts are',
+            f'add [[dns]] with name = "{names.group}" and queries = 0',
+        )
+    elif known(dns, "queries") != 0:
+        yield (
+            f'"{dns.name}" has queries of its own',
+            f"set queries = 0 in {dns.name}, or name a group that has it",
+        )
+    elif dns.client != names.node:
+        yield (
+            f'"{dns.name}" asks from {dns.client}, but the browsers are at {names.node}',
+            f"name a group whose client is {names.node}",
+        )
 
 
 def _neighbours_are_routers(scenario: Tables) -> Faults:

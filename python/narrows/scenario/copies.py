@@ -25,7 +25,7 @@ from pydantic import ValidationError
 from narrows.errors import ScenarioError
 from narrows.scenario.base import Table
 from narrows.scenario.links import Link
-from narrows.scenario.traffic import KINDS
+from narrows.scenario.traffic import KINDS, Group
 
 _MARK = "{i}"
 _MOST_LINKS = 50_000
@@ -43,8 +43,10 @@ COUNT_SCHEMA = {
 }
 """The key in the JSON schema."""
 
-COPIED: set[type[Table]] = {Link, *(kind for kind in KINDS.values() if kind.copied)}
-"""The tables that have the key."""
+
+def is_copied(table: type[Table]) -> bool:
+    """Whether a table has the key."""
+    return table is Link or (issubclass(table, Group) and bool(table.copied))
 
 
 class Miscounted(dict[str, Any]):

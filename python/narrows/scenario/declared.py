@@ -21,6 +21,7 @@ from pydantic import (
 from narrows import _core
 from narrows.scenario.amounts import DataRate, DataSize, Duration
 from narrows.scenario.base import Table
+from narrows.scenario.codepoints import Dscp
 from narrows.scenario.draws import Pauses, Sizes, draw
 from narrows.scenario.quantities import (
     MOST_BYTES,
@@ -222,6 +223,11 @@ def find(table: str, name: str) -> dict[str, Any]:
     return next(key for key in TABLES[table]["keys"] if key["name"] == name)
 
 
+def usual(table: str) -> dict[str, Any]:
+    """A table with the default of each key, in the plan's form."""
+    return {key["name"]: key["default"] for key in TABLES[table]["keys"]}
+
+
 class Declared:
     """In an annotation: the type of values is that of a declared key."""
 
@@ -247,6 +253,8 @@ def annotation(key: dict[str, Any]) -> Any:
             return _size(key)
         case "rate":
             return Rate
+        case "codepoint":
+            return Dscp
         case "words":
             return Literal[tuple(key["of"])]
         case "whole-in-unit":
@@ -269,7 +277,7 @@ def default(key: dict[str, Any]) -> Any:
     """A key's default; None if it is open."""
     value = key["default"]
     if value == {}:
-        return _CLASSES[key["of"]["name"]]()
+        return _CLASSES[key["of"]["name"]].usual()
     held = _HELD.get(key["kind"])
     return value if value is None or held is None or isinstance(value, str) else held(value)
 

@@ -1,7 +1,7 @@
 """Resolver workers, and the server that they ask.
 
 Each worker waits for its answer before it asks again (a closed loop), or queries arrive
-independently of answers (`arrivals`). A group asks over UDP, TCP, TLS, HTTPS or QUIC
+independently of answers (`arrivals`). A group asks over UDP, TCP, TLS, HTTPS, QUIC or HTTP/3
 (narrows.scenario.dns_transports). `profile` fills missing keys from a real client, and
 `answers.profile` from a real server.
 """
@@ -15,6 +15,7 @@ from pydantic import model_validator
 
 from narrows import _core, dns_profiles
 from narrows.scenario.amounts import SECOND, DataSize, Duration
+from narrows.scenario.codepoints import Dscp
 from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.dns_answers import Answers
 from narrows.scenario.dns_arrivals import Arrivals
@@ -31,11 +32,13 @@ from narrows.scenario.dns_messages import (
 from narrows.scenario.dns_quic import Quic
 from narrows.scenario.dns_tls import TlsAnswers
 from narrows.scenario.dns_transports import (
+    OverHttp3,
     OverHttps,
     OverQuic,
     OverTls,
     OverUdp,
     Transport,
+    WithQuic,
     in_new_form,
 )
 from narrows.scenario.quantities import (
@@ -54,7 +57,7 @@ from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
 
-ENCRYPTED = (OverTls, OverHttps, OverQuic)
+ENCRYPTED = (OverTls, OverHttps, WithQuic)
 """The transports that encrypt."""
 WORKERS = Countable("resolver worker", "resolver workers", 100_000)
 PLACES = Countable("outstanding query", "outstanding queries", 100_000)
@@ -87,18 +90,18 @@ class Dns(
     arrivals: Arrivals | None = None
     """Queries arrive at times of their own, such as `{ per_second = 100 }`. Without it, each worker
     waits for an answer before it asks again."""
-    transport: Transport = OverUdp()
-    """What carries queries: `"udp"`, `"tcp"`, `"tls"` (RFC 7858), `"https"` (HTTP/2, RFC 8484) or
-    `"quic"` (RFC 9250), or a table with that `kind` and its keys, such as `{ kind = "tcp", reuse =
-    true }`."""
+    transport: Transport = OverUdp.usual()
+    """What carries queries: `"udp"`, `"tcp"`, `"tls"` (RFC 7858), `"https"` (HTTP/2, RFC 8484),
+    `"quic"` (RFC 9250) or `"http3"` (RFC 8484, RFC 9114), or a table with that `kind` and its
+    keys, such as `{ kind = "tcp", reuse = true }`."""
     profile: ClientName | None = None
     """A real client, which gives the keys that are left out (docs/dns-clients.md). If it was not
-    captured over TLS, HTTPS or QUIC, its habits over TCP hold there; handshakes, padding and Fast
-    Open are then as without a profile (docs/dns-tls.md)."""
+    captured over TLS, HTTPS or QUIC (over HTTP/3, none was), its habits over TCP hold there;
+    handshakes, padding and Fast Open are then as without a profile (docs/dns-tls.md)."""
     gives_up: PositiveSpan | None = None
     """A query without an answer is given up after this time, whatever attempts are left. By default
     the profile's, if it has such a limit for UDP and TCP together, or never."""
-    answers: Answers = Answers()
+    answers: Answers = Answers.usual()
     """How the server answers."""
     shares_server: Name | None = None
     """The group whose server also answers the queries of this group, which then has no server of
@@ -110,6 +113,10 @@ class Dns(
     2.0 }, ...]`; or separate lengths, `{ query = "45 B", reply = ["100 B", "3 kB"] }`."""
     start: Span = Duration("0 s")
     """When the first worker may start."""
+    dscp: Dscp = 0
+    """The Differentiated Services code point of what the clients send (RFC 2474): a number from 0
+    to 63, or a name such as `"CS1"`, `"AF41"`, `"EF"`, `"VA"` or `"LE"`. The server's is
+    `answers.dscp`."""
     service: Span = Duration("0 s")
     """Constant part of the time from a query's arrival at the server to its reply."""
     service_jitter_mean: Span = Duration("0 s")
@@ -135,6 +142,18 @@ class Dns(
             yield refuse("is also the client", "name two nodes", "server")
 
     @rule
+    def _pages_alone_decide(self) -> Faults:
+        if self.queries != 0:
+            return
+        for key in ("workers", "arrivals", "think_mean", "start", "spread"):
+            if key in self.model_fields_set:
+                yield refuse(
+                    "has no effect with queries = 0, which leaves all queries to pages",
+                    "leave one of them out",
+                    key,
+                )
+
+    @rule
     def _arrivals_stand_alone(self) -> Faults:
         for key, instead in (
             ("workers", "set arrivals.outstanding"),
@@ -157,7 +176,7 @@ class Dns(
 
     @rule
     def _server_speaks_the_transport(self) -> Faults:
-        over_quic, own = isinstance(self.transport, OverQuic), self.shares_server is None
+        over_quic, own = isinstance(self.transport, WithQuic), self.shares_server is None
         if self.speaks_tls and self.answers.stateless:
             yield refuse("has no TLS", "leave one of them out", "answers.stateless")
         if self.speaks_tls and self.answers.speaks_no_tls(over_tcp=not over_quic):
@@ -172,10 +191,16 @@ class Dns(
                 _another_server("https"),
                 "answers.profile",
             )
-        elif over_quic and own and not self.speaks_quic:
+        elif isinstance(self.transport, OverQuic) and own and not self.speaks_quic:
             yield refuse(
                 f"{self.answers.profile} was not captured over QUIC",
                 _another_server("quic"),
+                "answers.profile",
+            )
+        elif isinstance(self.transport, OverHttp3) and own and not self.speaks_http3:
+            yield refuse(
+                f"{self.answers.profile} was not captured over HTTP/3",
+                "leave the profile out",
                 "answers.profile",
             )
         if self.encrypts and own and not self.answers.tcp:
@@ -238,7 +263,7 @@ class Dns(
 
     @property
     def encrypts(self) -> bool:
-        """Whether the clients ask over TLS, with HTTP or without, or over QUIC."""
+        """Whether the clients ask over TLS or QUIC, with HTTP or without."""
         return isinstance(self.transport, ENCRYPTED)
 
     @property
@@ -255,6 +280,11 @@ class Dns(
     def speaks_quic(self) -> bool:
         """Whether the group's server speaks QUIC."""
         return self.speaks_tls and self.answers.may_speak_quic
+
+    @property
+    def speaks_http3(self) -> bool:
+        """Whether the group's server speaks HTTP/3."""
+        return self.speaks_tls and self.answers.profile is None
 
     @property
     def speaks_https(self) -> bool:
@@ -366,13 +396,15 @@ class Dns(
 
     @property
     def places(self) -> int:
-        """How many queries can be under way at once."""
+        """How many queries of its own can be under way at once."""
+        if self.queries == 0:
+            return 0
         return self.workers if self.arrivals is None else self.arrivals.outstanding
 
     @property
     def asked(self) -> int:
         """The most queries that all workers may ask, including those to warm up."""
-        if self.queries is None:
+        if not self.queries:
             return QUERIES.most
         asked: int = (self.warm_up + self.queries) * (1 if self.arrivals else self.workers)
         return asked
@@ -409,8 +441,8 @@ class Dns(
     @property
     def wants_ecn(self) -> bool:
         """Whether some of its packets can be marked: those of TCP or QUIC."""
-        if isinstance(self.transport, OverQuic):
-            return bool(self.transport.quic.ecn)
+        if isinstance(self.transport, WithQuic):
+            return self.transport.quic.wants_ecn
         return self.uses_tcp and self.tcp.wants_ecn
 
     def amounts(self) -> Iterator[Amount]:
@@ -419,7 +451,7 @@ class Dns(
             yield Amount(self.places, WORKERS, "workers")
         else:
             yield Amount(self.places, PLACES, "arrivals.outstanding")
-        if self.queries is not None:
+        if self.queries:
             yield Amount(self.asked, QUERIES, "queries", "warm_up or workers")
 
     def recorded(self, duration: int) -> Iterator[Amount]:
@@ -427,6 +459,10 @@ class Dns(
         if self.arrivals is not None and self.queries is None:
             arrive = max(duration - self.start, 0) // self.arrivals.interval
             yield Amount(arrive, QUERIES, "arrivals.per_second", "or give queries")
+
+    def codepoints(self) -> tuple[int, ...]:
+        """Those of the workers and of the server."""
+        return self.dscp, self.answers.dscp
 
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """Two applications: the workers, and then the server that they ask."""
@@ -469,7 +505,7 @@ class Dns(
             https_nagle = known_tls.https_nagle
         ends = self._server_tcp(planner, nagle)
         https_ends = self._server_tcp(planner, https_nagle) if self.speaks_https else ends
-        quic = self.transport.quic if isinstance(self.transport, OverQuic) else Quic()
+        quic = self.transport.quic if isinstance(self.transport, WithQuic) else Quic()
         return [
             client,
             self.application(

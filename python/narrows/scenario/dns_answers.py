@@ -9,7 +9,8 @@ from pydantic import Field, model_validator
 from narrows import dns_profiles
 from narrows.scenario.amounts import SECOND, DataSize, Duration
 from narrows.scenario.base import Table
-from narrows.scenario.declared import Declared
+from narrows.scenario.codepoints import Dscp
+from narrows.scenario.declared import Declared, usual
 from narrows.scenario.dns_quic import Quic, server_handshake
 from narrows.scenario.dns_tls import TlsAnswers
 from narrows.scenario.quantities import PositiveSpan, Span, Switch, refuse, span_of
@@ -38,6 +39,10 @@ class Answers(Table):
     threads: Annotated[int, Field(strict=True, ge=1, le=64)] | None = None
     """Threads or processes with which the program of `software` answers on a kernel; 1 by default.
     The simulator's servers have as many processors as they need."""
+    dscp: Dscp = 0
+    """The Differentiated Services code point of what the server sends, as `dscp` of the group.
+    Servers do not take it over from their clients, and neither does Linux' TCP
+    (`net.ipv4.tcp_reflect_tos = 0`)."""
     tcp: Switch = True
     """Whether the server listens for connections; otherwise it refuses them."""
     udp_size: Annotated[DataSize, Declared("DnsServer", "udp_payload")] | None = None
@@ -84,7 +89,7 @@ class Answers(Table):
     do, as Linux does (`net.ipv4.tcp_fastopen = 1` is for clients only)."""
     tcp_service: Span = Duration("0 s")
     """Added to the service time of queries over TCP and, if `tls.service` is left out, of those
-    over TLS, HTTPS and QUIC."""
+    over TLS, HTTPS, QUIC and HTTP/3."""
     max_syn_backlog: Annotated[int, Declared("HalfOpenLimits", "max_syn_backlog")] | None = None
     """Linux's `tcp_max_syn_backlog`, 4096 by default. Without cookies, SYNs are dropped when less
     than a quarter of it is left. There are never more half-open connections
@@ -106,7 +111,7 @@ class Answers(Table):
     ordinary TCP with its limits."""
     tls: TlsAnswers | None = None
     """How the server speaks TLS (port 853), also below HTTPS (port 443). If left out, it speaks TLS
-    only if this group asks over TLS, HTTPS or QUIC."""
+    only if this group asks over TLS, HTTPS, QUIC or HTTP/3."""
 
     @model_validator(mode="before")
     @classmethod
@@ -206,6 +211,8 @@ class Answers(Table):
             of_profile = known.quic if known else None
             own = self.tls.quic if self.tls else None
             tls["quic"] = (own or quic).plan(of_profile) if self.may_speak_quic else None
+            # No program's HTTP/3 was captured.
+            tls["http3"] = usual("Http3Responses") if known is None else None
         udp_size = self.udp_size or (known.udp_bytes if known else 65_507)
         if not self.tcp:
             return {"udp_payload": udp_size, "tcp": None}

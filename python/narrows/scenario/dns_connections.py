@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from narrows import dns_profiles
-from narrows.dns_profiles import ClientTls
 from narrows.scenario.base import Table
 from narrows.scenario.declared import Declared, DeclaredTable
 from narrows.scenario.dns_quic import client_handshake
@@ -15,6 +14,8 @@ from narrows.scenario.tcp import Tcp
 
 # A profile is a file (narrows.dns_profiles), and needs no line here.
 if TYPE_CHECKING:
+    from narrows.dns_profiles import ClientTls
+
     ClientName = str
 else:
     ClientName = Literal[tuple(dns_profiles.clients())]
@@ -28,6 +29,8 @@ _OF_KEPT = ("idle_timeout", "queries", "pipelining", "shared")
 def captured(profile: dns_profiles.Client | None, transport: str) -> ClientTls | None:
     """How a profile's client begins an encrypted connection; None if that was not captured."""
     if profile is None:
+        return None
+    if transport == "http3":
         return None
     if transport == "quic":
         return None if profile.quic is None else client_handshake(profile.quic)
@@ -167,7 +170,7 @@ class TcpUse(ConnectionUse):
     """TCP Fast Open (RFC 7413): the first connection asks for a cookie, and the SYN of each later
     one carries its first query, if `answers.fast_open` allows it. By default the profile's without
     TLS, or false."""
-    tcp: Tcp = Tcp()
+    tcp: Tcp = Tcp.usual()
     """TCP settings of both ends."""
 
     def uses_fast_open(self, profile: dns_profiles.Client | None) -> bool:

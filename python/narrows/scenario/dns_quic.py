@@ -5,21 +5,47 @@ The handshake is TLS's (`dns_tls`); `crates/transport/src/quic` says what is mod
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from narrows.dns_profiles import ClientQuic, ClientTls, ServerQuic, ServerTls
+from narrows import _core, dns_profiles
 from narrows.scenario.amounts import MILLISECOND
-from narrows.scenario.declared import TABLES, DeclaredTable
+from narrows.scenario.declared import DeclaredTable, usual
 from narrows.scenario.quantities import refuse
 from narrows.scenario.rules import Faults, rule
 
+if TYPE_CHECKING:
+    from narrows.dns_profiles import ClientQuic, ClientTls, ServerQuic, ServerTls
+
 _ELSEWHERE = ("id", "parameters", "waits", "extras")
 """Settings that come from the profiles of programs; the declared defaults are the usual ones."""
-_USUAL = {key["name"]: key["default"] for key in TABLES["Quic"]["keys"]}
+_USUAL = usual("Quic")
 
 
 class Quic(DeclaredTable, declares="Quic", without=_ELSEWHERE):
     """How both ends speak QUIC (RFC 9000)."""
+
+    @property
+    def wants_ecn(self) -> bool:
+        """Whether packets are ECN-capable."""
+        return bool(self.ecn) or self.congestion in _core.tcp_marked_controls()
+
+    @rule
+    def _marks_can_be_counted(self) -> Faults:
+        if self.wants_ecn and "ecn" in self.model_fields_set and not self.ecn:
+            yield refuse(
+                f"{self.congestion} needs ECN-capable packets",
+                "leave ecn out, or use another congestion control",
+                "ecn",
+            )
+
+    @rule
+    def _slow_start_is_possible(self) -> Faults:
+        if self.slow_start != "standard" and self.congestion not in ("new-reno", "cubic"):
+            yield refuse(
+                f"{self.slow_start} goes with congestion new-reno or cubic, not {self.congestion}",
+                "leave slow_start out, or use another congestion control",
+                "slow_start",
+            )
 
     @rule
     def _search_goes_up(self) -> Faults:
@@ -38,7 +64,7 @@ class Quic(DeclaredTable, declares="Quic", without=_ELSEWHERE):
             if self.search_to is not None and self.search_to <= profile.payload_bytes:
                 # What its program sends at once is as long.
                 plan["search_to"] = None
-        if isinstance(profile, ClientQuic):
+        if isinstance(profile, dns_profiles.ClientQuic):
             return plan | {"waits": profile.waits}
         if "idle_timeout" not in self.model_fields_set:
             plan["idle_timeout"] = round(profile.idle_timeout_s * 1000) * MILLISECOND
@@ -56,7 +82,7 @@ def client_handshake(profile: ClientQuic) -> ClientTls:
     (RFC 9001, 8.2).
     """
     parameters = _EXTENSION + profile.parameters_bytes
-    return ClientTls(
+    return dns_profiles.ClientTls(
         hello_bytes=profile.hello_bytes - parameters + _RECORD + _SESSION_ID,
         pads_hello=False,
         key_share_bytes=profile.key_share_bytes,
@@ -71,7 +97,7 @@ def client_handshake(profile: ClientQuic) -> ClientTls:
 
 def server_handshake(profile: ServerQuic) -> ServerTls:
     """The same for a server; on TCP, tickets would have a protected record (RFC 8446, 5.2)."""
-    return ServerTls(
+    return dns_profiles.ServerTls(
         hash_bytes=profile.hash_bytes,
         groups_bytes=0,
         alpn=True,

@@ -6,16 +6,20 @@ The simulator models bytes and writes; `crates/transport/src/tls.rs` and
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from narrows.dns_profiles import ClientTls, ServerTls
+from narrows import dns_profiles
 from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.base import Table
-from narrows.scenario.declared import Declared, find
+from narrows.scenario.declared import Declared, find, usual
 from narrows.scenario.dns_quic import Quic
 from narrows.scenario.quantities import Size, Span, Switch
+
+if TYPE_CHECKING:
+    from narrows.dns_profiles import ClientTls, ServerTls
 
 
 class Chain(NamedTuple):
@@ -44,46 +48,56 @@ CHAINS: dict[str, Chain] = {
 SIGNATURES = {"ecdsa-p256": 71, "rsa-2048": 256, "rsa-3072": 384, "rsa-4096": 512}
 """Bytes of a signature; ECDSA's has 70 to 72, because its two numbers are written in ASN.1."""
 
-OPENSSL_CLIENT = ClientTls(
-    hello_bytes=225,
-    pads_hello=True,
-    key_share_bytes=32,
-    alpn=False,
-    apart=False,
-    nagle=False,
-    padding_bytes=128,
-    resumption=False,
-    close_notify=False,
-    https_preface_bytes=39,
-    https_fields_bytes=62,
-    https_fields_again_bytes=20,
-)
-"""OpenSSL 3.0 as Python uses it (captures tls-resumed), without Nagle's algorithm; HTTP/2 is
-kdig's."""
-OPENSSL_SERVER = ServerTls(
-    hash_bytes=48,
-    groups_bytes=26,
-    alpn=True,
-    ticket_bytes=255,
-    tickets=2,
-    tickets_resumed=1,
-    tickets_apart=True,
-    padding_bytes=468,
-    early_data=False,
-    close_notify=False,
-    https_settings_bytes=15,
-    https_acknowledges_apart=True,
-    https_fields_bytes=35,
-    https_fields_again_bytes=8,
-    https_tickets_apart=True,
-    https_nagle=False,
-)
-"""OpenSSL 3.0, with replies padded as RFC 8467 recommends; HTTP/2 is BIND's."""
+
+@cache
+def _openssl_client() -> ClientTls:
+    """OpenSSL 3.0 as Python uses it (captures tls-resumed), without Nagle's algorithm.
+
+    HTTP/2 is kdig's.
+    """
+    return dns_profiles.ClientTls(
+        hello_bytes=225,
+        pads_hello=True,
+        key_share_bytes=32,
+        alpn=False,
+        apart=False,
+        nagle=False,
+        padding_bytes=128,
+        resumption=False,
+        close_notify=False,
+        https_preface_bytes=39,
+        https_fields_bytes=62,
+        https_fields_again_bytes=20,
+    )
+
+
+@cache
+def _openssl_server() -> ServerTls:
+    """OpenSSL 3.0, with replies padded as RFC 8467 recommends; HTTP/2 is BIND's."""
+    return dns_profiles.ServerTls(
+        hash_bytes=48,
+        groups_bytes=26,
+        alpn=True,
+        ticket_bytes=255,
+        tickets=2,
+        tickets_resumed=1,
+        tickets_apart=True,
+        padding_bytes=468,
+        early_data=False,
+        close_notify=False,
+        https_settings_bytes=15,
+        https_acknowledges_apart=True,
+        https_fields_bytes=35,
+        https_fields_again_bytes=8,
+        https_tickets_apart=True,
+        https_nagle=False,
+    )
+
 
 Block = Annotated[Size, Field(le=int(find("DnsClientTls", "padding")["most"]))]
 CertificateSize = Annotated[Size, Field(ge=100, le=65_535)]
-_ALPN = {"tls": len("dot"), "https": len("h2"), "quic": len("doq")}
-"""The names of application protocols (RFC 7858; RFC 9113, 3.1; RFC 9250, 4.1)."""
+_ALPN = {"tls": len("dot"), "https": len("h2"), "quic": len("doq"), "http3": len("h3")}
+"""The names of application protocols (RFC 7858; RFC 9113, 3.1; RFC 9250, 4.1; RFC 9114, 3.1)."""
 _AROUND_ALPN = 4 + 2 + 1
 
 
@@ -106,19 +120,21 @@ class TlsUse(Table):
 
     def pads(self, profile: ClientTls | None) -> int:
         """The multiple of bytes to which queries are padded; 0: they are not."""
-        return (profile or OPENSSL_CLIENT).padding_bytes if self.padding is None else self.padding
+        return (
+            (profile or _openssl_client()).padding_bytes if self.padding is None else self.padding
+        )
 
     def resumes(self, profile: ClientTls | None) -> bool:
         """Whether a later connection resumes a session."""
-        return (profile or OPENSSL_CLIENT).resumption if self.resume is None else self.resume
+        return (profile or _openssl_client()).resumption if self.resume is None else self.resume
 
     def plan(self, profile: ClientTls | None, transport: str) -> dict[str, Any]:
         """The plan's form; `profile` gives what is left out."""
-        known = profile or OPENSSL_CLIENT
+        known = profile or _openssl_client()
         hello = known.hello_bytes if self.hello is None else self.hello
         needs_alpn = transport != "tls"
         if needs_alpn and self.hello is None:
-            # HTTP/2 and QUIC need a protocol name; `dot` may be left out.
+            # HTTP and QUIC need a protocol name; `dot` may be left out.
             before = _ALPN["tls"] if known.alpn else -_AROUND_ALPN
             hello += _ALPN[transport] - before
         handshake = {
@@ -140,6 +156,7 @@ class TlsUse(Table):
             "handshake": handshake,
             "padding": self.pads(profile) or None,
             "https": https if transport == "https" else None,
+            "http3": usual("Http3Requests") if transport == "http3" else None,
         }
 
 
@@ -174,15 +191,16 @@ class TlsAnswers(Certificates):
 
     handshake_service: Span = Duration("0 s")
     """Time to answer a ClientHello that offers no session, mostly for the signature. It is the same
-    over TLS, HTTPS and QUIC."""
+    over TLS, HTTPS, QUIC and HTTP/3."""
     service: Span | None = None
-    """Added to the service time of queries over TLS, HTTPS and QUIC; by default `tcp_service`."""
+    """Added to the service time of queries over TLS, HTTPS, QUIC and HTTP/3; by default
+    `tcp_service`."""
     quic: Quic | None = None
     """How it speaks QUIC; by default as this group's clients do."""
 
     def takes_early_data(self, profile: ServerTls | None) -> bool:
         """Whether its sessions allow early data."""
-        known = profile or OPENSSL_SERVER
+        known = profile or _openssl_server()
         return known.early_data if self.early_data is None else self.early_data
 
     def plan(self, profile: ServerTls | None, https_tcp: int) -> dict[str, Any]:
@@ -192,7 +210,7 @@ class TlsAnswers(Certificates):
             profile: How the server's program speaks TLS.
             https_tcp: The index of its TCP settings over HTTPS.
         """
-        known = profile or OPENSSL_SERVER
+        known = profile or _openssl_server()
         if isinstance(self.certificates, str):
             certificates, key, _ = CHAINS[self.certificates]
         else:

@@ -1,17 +1,18 @@
-"""What carries the queries of a DNS group: UDP, TCP, TLS, HTTPS or QUIC, each with its own keys.
+"""What carries the queries of a DNS group: UDP, TCP, TLS, HTTPS, QUIC or HTTP/3.
 
-`transport = "tcp"` means `transport = { kind = "tcp" }`.
+Each has its own keys. `transport = "tcp"` means `transport = { kind = "tcp" }`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
 from narrows import dns_profiles
 from narrows.scenario.amounts import SECOND, DataSize
+from narrows.scenario.base import OneOf
 from narrows.scenario.declared import Declared, find
 from narrows.scenario.dns_connections import ConnectionUse, TcpUse, captured
 from narrows.scenario.dns_quic import Quic
@@ -123,7 +124,7 @@ class OverTcp(TcpUse):
 
 class _WithTls(TcpUse):
     kind: str
-    tls: TlsUse = TlsUse()
+    tls: TlsUse = TlsUse.usual()
     """How the client speaks TLS."""
 
     def uses_fast_open(self, _profile: dns_profiles.Client | None) -> bool:
@@ -151,29 +152,43 @@ class OverHttps(_WithTls):
     """The transport."""
 
 
-class OverQuic(ConnectionUse):
-    """Queries go over QUIC, each in a stream of its own (RFC 9250)."""
+class WithQuic(ConnectionUse):
+    """Queries go over QUIC, each in a stream of its own."""
 
-    kind: Literal["quic"] = "quic"
-    """The transport."""
-    tls: TlsUse = TlsUse()
+    kind: str
+    tls: TlsUse = TlsUse.usual()
     """How the client speaks TLS within QUIC."""
-    quic: Quic = Quic()
+    quic: Quic = Quic.usual()
     """How both ends speak QUIC."""
 
     def plan(self, profile: dns_profiles.Client | None, tcp: int) -> dict[str, Any]:
         """The plan's form."""
         tls = self.tls.plan(captured(profile, self.kind), self.kind)
-        quic = self.quic.plan(profile.quic if profile else None)
-        return super().plan(profile, tcp) | {"tls": tls | {"quic": quic}}
+        known = profile.quic if profile and self.kind == "quic" else None
+        return super().plan(profile, tcp) | {"tls": tls | {"quic": self.quic.plan(known)}}
 
 
-TRANSPORTS: dict[str, type[OverUdp | OverTcp | OverTls | OverHttps | OverQuic]] = {
+class OverQuic(WithQuic):
+    """Queries go over QUIC, each in a stream of its own (RFC 9250)."""
+
+    kind: Literal["quic"] = "quic"
+    """The transport."""
+
+
+class OverHttp3(WithQuic):
+    """Queries go over HTTP/3 and QUIC, each in a stream of its own (RFC 8484, RFC 9114)."""
+
+    kind: Literal["http3"] = "http3"
+    """The transport."""
+
+
+TRANSPORTS: dict[str, type[OverUdp | OverTcp | OverTls | OverHttps | OverQuic | OverHttp3]] = {
     "udp": OverUdp,
     "tcp": OverTcp,
     "tls": OverTls,
     "https": OverHttps,
     "quic": OverQuic,
+    "http3": OverHttp3,
 }
 """The transports by their kinds."""
 
@@ -187,8 +202,15 @@ def _read(value: Any) -> Any:
     return {"kind": value}
 
 
-_Table = Annotated[OverUdp | OverTcp | OverTls | OverHttps | OverQuic, Field(discriminator="kind")]
-_Name = Literal["udp", "tcp", "tls", "https", "quic"]
+_Name = Literal["udp", "tcp", "tls", "https", "quic", "http3"]
+
+if TYPE_CHECKING:
+    _Table = OverUdp | OverTcp | OverTls | OverHttps | OverQuic | OverHttp3
+else:
+
+    class _Table(OneOf, kinds=TRANSPORTS):
+        """Any transport, with its keys."""
+
 
 Transport = Annotated[_Table, BeforeValidator(_read, json_schema_input_type=_Name | _Table)]
 """A transport: its name, or a table with its kind and keys."""
@@ -210,7 +232,7 @@ def in_new_form(group: Mapping[str, Any]) -> str:
         'transport = { kind = "tcp", reuse = true }'
     """
     given = {key: group[key] for key in _MOVED if key in group}
-    over = group.get("transport", "udp")
+    over = group.get("transport", "quic" if "quic" in group else "udp")
     table = over if isinstance(over, Mapping) else {"kind": over}
     kind = table.get("kind")
     if not given or not isinstance(kind, str) or kind not in TRANSPORTS:

@@ -10,7 +10,7 @@ from pydantic_core import ErrorDetails
 
 from narrows.errors import MOST_TOGETHER, ScenarioError, together
 from narrows.scenario.base import Table
-from narrows.scenario.copies import COPIED, Copies
+from narrows.scenario.copies import Copies, is_copied
 from narrows.scenario.partial import LOOKED_AT, Look, look_again, tables_in
 from narrows.scenario.reading import with_quotes
 from narrows.scenario.rules import FAULT
@@ -192,7 +192,12 @@ def _path(detail: ErrorDetails, values: Mapping[str, Any]) -> str:
 
 
 # Keys that some kinds of traffic have, and what other kinds have instead.
-_INSTEAD = {"ecn_share": "tcp = { ecn = true } turns ECN on for all of its connections"}
+_OVER_QUIC = 'traffic over QUIC has kind = "page" and transport = "quic"'
+_INSTEAD = {
+    "ecn_share": "tcp = { ecn = true } turns ECN on for all of its connections",
+    "quic": _OVER_QUIC,
+    "transport": _OVER_QUIC,
+}
 
 # Names of other programs and of everyday speech for keys that the language has.
 _SYNONYMS = {
@@ -229,10 +234,10 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         key = str(detail["loc"][-1])
         known = _keys(model, detail)
         synonyms = [each for each in _SYNONYMS.get(key, ()) if each in known]
-        hint = _INSTEAD.get(key) or suggestion(
-            synonyms[0] if synonyms else key, known, many=_MOST_KEYS
-        )
-        if len(detail["loc"]) == 1 and hint.startswith("one of"):
+        at_top = len(detail["loc"]) == 1
+        hint = "" if at_top else _INSTEAD.get(key, "")
+        hint = hint or suggestion(synonyms[0] if synonyms else key, known, many=_MOST_KEYS)
+        if at_top and hint.startswith("one of"):
             hint = _in_entries(model, key) or hint
         return "is not a known key", hint, ""
     if kind in _NOT_A_TABLE and isinstance(text := detail["input"], str):
@@ -276,7 +281,7 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
     if kind in ("too_short", "too_long", "string_too_long"):
         least, most = context.get("min_length"), context.get("max_length")
         if kind == "too_short":
-            return f"has fewer than {least} entries", "", ""
+            return "is empty" if least == 1 else f"has fewer than {least} entries", "", ""
         return f"is longer than {most}", "", ""
     message = detail["msg"]
     return f"{message[:1].lower()}{message[1:]}", "", ""
@@ -333,7 +338,7 @@ def _keys(model: type[Table], detail: ErrorDetails) -> list[str]:
     known: dict[str, None] = {}
     for table in _tables_at(model, detail["loc"][:-1]):
         known.update(dict.fromkeys(table.model_fields))
-        if table in COPIED:
+        if is_copied(table):
             known["count"] = None
     return list(known)
 

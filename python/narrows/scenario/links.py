@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
+from narrows.scenario.base import Table
 from narrows.scenario.declared import TABLES, CheckedTable, DeclaredTable
-from narrows.scenario.listings import FileName, opportunities
+from narrows.scenario.listings import FileName, RateTrace, rate_trace
 from narrows.scenario.quantities import Name, refuse
 from narrows.scenario.queues import Queue
 from narrows.scenario.queues.declared import default
@@ -39,6 +41,24 @@ class Jitter(DeclaredTable, declares="Jitter"):  # noqa: D101
     pass
 
 
+class GilbertElliott(DeclaredTable, declares="GilbertElliott"):  # noqa: D101
+    kind: Literal["gilbert-elliott"]
+    """Its kind."""
+
+    def plain(self) -> dict[str, Any]:
+        """As a plan has it."""
+        return {self.kind: super().plain()}
+
+
+_Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict=True)]
+
+Loss = Annotated[
+    Annotated[_Share, Tag("each")] | Annotated[GilbertElliott, Tag("bursts")],
+    Discriminator(lambda value: "bursts" if isinstance(value, dict | Table) else "each"),
+]
+"""The share of packets that are lost, or a table. Errors are about the form that a value has."""
+
+
 class Middlebox(CheckedTable, declares="Middlebox"):  # noqa: D101
     pass
 
@@ -53,11 +73,17 @@ class DirectionKeys(
 
     rate_trace: FileName | None = None
     """Instead of `rate`, a file in Mahimahi's format: each line is a millisecond at which 1500
-    bytes may leave, and after the last line the list begins again. A relative name starts from the
-    folder of the scenario's file. At most 5,000,000 lines and 64 MiB. Whatever depends on the rate,
-    such as RED's `bandwidth` and the link's utilisation, uses the list's mean rate."""
+    bytes may leave, and after the last line the list begins again. If its name ends in `.csv`, it
+    is a table of rates: each line has a time in seconds, from 0 on, and a rate in bit/s that holds
+    until the next line, the last one to the end; 0 takes the link down. A relative name starts from
+    the folder of the scenario's file. At most 5,000,000 lines (a table: 100,000) and 64 MiB.
+    Whatever depends on the rate, such as RED's `bandwidth` and the link's utilisation, uses the
+    mean rate."""
     framing: Annotated[Framing, BeforeValidator(_named_framing)] | None = None
     """What the link layer adds to IP packets: a table, or `"ethernet"`; nothing by default."""
+    loss: Loss | None = None
+    """Losses on the wire: the probability that a packet is lost, or a table for losses in bursts; 0
+    by default."""
     queue: Queue | None = None
     """The queue discipline at the link's head; by default a pfifo of 1000 packets, as in Linux."""
 
@@ -81,7 +107,7 @@ class Direction(NamedTuple):
     name: str
     source: str
     target: str
-    opportunities: tuple[int, ...] | None
+    trace: RateTrace | None
     keys: dict[str, Any]
     """The keys of `DirectionKeys` that the extension declares. They are attributes too."""
 
@@ -128,7 +154,7 @@ class Link(DirectionKeys):
         listed = self._listed(direction)
         if listed is not None:
             try:
-                opportunities(*listed)
+                rate_trace(*listed)
             except PydanticCustomError as fault:
                 yield fault
         elif self._key(direction, "rate") is None:
@@ -180,13 +206,20 @@ class Link(DirectionKeys):
                 return None
         return None
 
-    def _trace(self, direction: str) -> tuple[int, ...] | None:
-        """The milliseconds of the trace, if there is one."""
+    def _trace(self, direction: str) -> RateTrace | None:
+        """The trace, if there is one."""
         listed = self._listed(direction)
         try:
-            return None if listed is None else opportunities(*listed)
+            return None if listed is None else rate_trace(*listed)
         except PydanticCustomError:
             raise Unknown("rate_trace") from None
+
+    def tables_of_rates(self) -> Iterator[tuple[int, tuple[tuple[int, int], ...]]]:
+        """Directions that follow a table of rates (0 for forward, 1 for backward), and it."""
+        for number, direction in enumerate(("forward", "backward")):
+            trace = self._trace(direction)
+            if trace is not None and trace.rates is not None:
+                yield number, trace.rates
 
     def _rate(self, direction: str) -> int | None:
         """The rate, or the mean rate of the trace that replaces it."""
@@ -194,7 +227,7 @@ class Link(DirectionKeys):
         if trace is None:
             rate: int | None = self._key(direction, "rate")
             return rate
-        return max(1, len(trace) * 1500 * 8 * 1000 // trace[-1])
+        return trace.mean
 
     def edge(self, direction: Literal["forward", "backward"]) -> Edge:
         """One direction as routing sees it."""

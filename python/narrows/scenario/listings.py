@@ -11,10 +11,11 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field
 
+from narrows import _core
 from narrows.scenario.amounts import SECOND
 from narrows.scenario.quantities import refuse
 
@@ -22,10 +23,9 @@ MOST_BYTES = 64 << 20
 """The largest file, in bytes."""
 MOST_PACKETS = 1_000_000
 """The most packets of a trace."""
-MOST_OPPORTUNITIES = 5_000_000
-"""The most opportunities in a link's trace."""
-MOST_IN_A_MS = 300_000
-"""The most opportunities in a millisecond (3.6 Tbit/s); the simulator cannot separate more."""
+
+LINK_KEYS = ("rate_trace",)
+"""The keys of a link that name files."""
 
 _MOST_S = 240 * 3600
 
@@ -36,49 +36,60 @@ Packets = tuple[tuple[int, int], ...]
 """Times after the start in picoseconds, and lengths in bytes."""
 
 
+Rename = Callable[[str], str]
+"""Takes the name of a file, and returns the one to write instead."""
+
+
 def anchored(
-    values: Mapping[str, Any], file: str, kinds: Mapping[str, Sequence[str]]
+    values: Mapping[str, Any], file: str, listed: Callable[[str], Sequence[str]]
 ) -> dict[str, Any]:
     """A scenario's values, with file names made absolute from the folder of the scenario's file.
 
     Args:
         values: The scenario's values.
         file: The scenario's file.
-        kinds: The keys of each kind of traffic that name files.
+        listed: Returns the keys of a kind of traffic that name files.
     """
     folder = Path(file).absolute().parent
+    return renamed(values, lambda name: str(folder / name), listed)
+
+
+def renamed(
+    values: Mapping[str, Any], rename: Rename, listed: Callable[[str], Sequence[str]]
+) -> dict[str, Any]:
+    """A scenario's values with other names of files; `listed` is as for `anchored`."""
     found = dict(values)
     groups = values.get("traffic")
     if isinstance(groups, list | tuple):
-        found["traffic"] = [_anchored(group, _keys(group, kinds), folder) for group in groups]
+        found["traffic"] = [_renamed(group, _keys(group, listed), rename) for group in groups]
     links = values.get("links")
     if isinstance(links, list | tuple):
-        found["links"] = [_anchored_link(link, folder) for link in links]
+        found["links"] = [_renamed_in_link(link, rename) for link in links]
     return found
 
 
-def _anchored_link(link: Any, folder: Path) -> Any:
-    anchored_link = _anchored(link, ("rate_trace",), folder)
-    if not isinstance(anchored_link, Mapping):
+def _renamed_in_link(link: Any, rename: Rename) -> Any:
+    found = _renamed(link, LINK_KEYS, rename)
+    if not isinstance(found, Mapping):
         return link
     directions = {
-        direction: _anchored(anchored_link[direction], ("rate_trace",), folder)
+        direction: _renamed(found[direction], LINK_KEYS, rename)
         for direction in ("forward", "backward")
-        if direction in anchored_link
+        if direction in found
     }
-    return {**anchored_link, **directions} if directions else anchored_link
+    return {**found, **directions} if directions else found
 
 
-def _keys(group: Any, kinds: Mapping[str, Sequence[str]]) -> Sequence[str]:
+def _keys(group: Any, listed: Callable[[str], Sequence[str]]) -> Sequence[str]:
     kind = group.get("kind") if isinstance(group, Mapping) else None
-    return kinds.get(kind, ()) if isinstance(kind, str) else ()
+    return listed(kind) if isinstance(kind, str) else ()
 
 
-def _anchored(table: Any, keys: Sequence[str], folder: Path) -> Any:
+def _renamed(table: Any, keys: Sequence[str], rename: Rename) -> Any:
     if not isinstance(table, Mapping):
         return table
     names = {key: table[key] for key in keys if isinstance(table.get(key), str) and table[key]}
-    return {**table, **{key: str(folder / name) for key, name in names.items()}} if names else table
+    return {**table, **{key: rename(name) for key, name in names.items()}} if names else table
 
 
 def packets(name: str, key: str) -> Packets:
@@ -121,39 +132,47 @@ def _packets(name: str, text: str, key: str) -> Packets:
     return tuple(found)
 
 
-def opportunities(name: str, key: str) -> tuple[int, ...]:
-    """The milliseconds of a link's trace in Mahimahi's format, which never decrease.
+class RateTrace(NamedTuple):
+    """How a link's rate goes over time: one of the first two is None."""
+
+    opportunities: tuple[int, ...] | None
+    """Milliseconds at which 1500 bytes may leave, repeatedly."""
+    rates: tuple[tuple[int, int], ...] | None
+    """Times in picoseconds and the rate from each on, in bit/s; 0 means that the link is down."""
+    mean: int
+    """The mean rate in bit/s."""
+
+
+def rate_trace(name: str, key: str) -> RateTrace:
+    """A link's trace: a table of rates if the file's name ends in `.csv`, or Mahimahi's format.
 
     Raises pydantic's custom error, for `key`, if the file is not such a trace.
     """
-    found: tuple[int, ...] = _listed(name, key, _opportunities)
+    is_table = name.lower().endswith(".csv")
+    found: RateTrace = _listed(name, key, _rates if is_table else _opportunities)
     return found
 
 
-def _opportunities(name: str, text: str, key: str) -> tuple[int, ...]:
-    hint = "a line is a millisecond, such as 17"
-    found: list[int] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        word = line.strip()
-        if not (word.isascii() and word.isdigit() and len(word) <= 9):
-            raise refuse(
-                f'"{name}", line {number}, is not a whole number of milliseconds', hint, key
-            )
-        at = int(word)
-        if found and at < found[-1]:
-            raise refuse(f'"{name}", line {number}, goes back in time', hint, key)
-        if len(found) == MOST_OPPORTUNITIES:
-            raise refuse(f'"{name}" has more than {MOST_OPPORTUNITIES} lines', "cut it", key)
-        if len(found) >= MOST_IN_A_MS and found[-MOST_IN_A_MS] == at:
-            raise refuse(
-                f'"{name}", line {number}, is one of more than {MOST_IN_A_MS} in a millisecond',
-                "thin it",
-                key,
-            )
-        found.append(at)
-    if not found or found[-1] == 0:
-        raise refuse(f'"{name}" has a length of zero', hint, key)
-    return tuple(found)
+def _opportunities(name: str, text: str, key: str) -> RateTrace:
+    found, wrong = _core.read_opportunities(text)
+    if found is None:
+        raise _at_line(name, wrong, key)
+    return RateTrace(tuple(found), None, max(1, len(found) * 1500 * 8 * 1000 // found[-1]))
+
+
+def _rates(name: str, text: str, key: str) -> RateTrace:
+    found, wrong = _core.read_rates(text)
+    if found is None:
+        raise _at_line(name, wrong, key)
+    steps, mean = found
+    return RateTrace(None, tuple(steps), mean)
+
+
+def _at_line(name: str, wrong: tuple[int, str, str] | None, key: str) -> Exception:
+    assert wrong is not None, "the extension says what is wrong"
+    line, what, hint = wrong
+    place = f", line {line}," if line else ""
+    return refuse(f'"{name}"{place} {what}', hint, key)
 
 
 def _wrong(name: str, line: int, message: str, key: str) -> Exception:

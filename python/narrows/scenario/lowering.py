@@ -47,8 +47,15 @@ def lower(
         for direction in (link.direction("forward"), link.direction("backward"))
     ]
     planner = Planner(scenario.network(), index, seed=seed, profile=profile)
+    codepoints: list[dict[str, int]] = []
     for _, group in scenario.groups():
-        planner.applications += group.lower(planner)
+        first, lowered = planner.position, group.lower(planner)
+        planner.applications += lowered
+        of_group = group.codepoints()
+        for number in range(len(lowered)):
+            dscp = of_group[min(number, len(of_group) - 1)]
+            if dscp:
+                codepoints.append({"application": first + number, "dscp": dscp})
     planner.finish()
     neighbours = [
         {
@@ -69,6 +76,7 @@ def lower(
         "tcp": planner.tcp,
         "paths": planner.paths,
         "applications": planner.applications,
+        **({"codepoints": codepoints} if codepoints else {}),
         "queue_monitors": _monitors(scenario, scenario.monitor.queues, "queues"),
         "link_monitors": _monitors(scenario, scenario.monitor.links, "links"),
         "delay_monitors": _delay_monitors(scenario),
@@ -99,7 +107,7 @@ def _links(directions: list[Direction], index: dict[str, int]) -> list[dict[str,
             "name": direction.name,
             "from": index[direction.source],
             "to": index[direction.target],
-            "opportunities_ms": direction.opportunities,
+            "opportunities_ms": direction.trace and direction.trace.opportunities,
             "scheduled": False,
             **{key: part(value, direction.rate) for key, value in direction.keys.items()},
         }
@@ -109,15 +117,34 @@ def _links(directions: list[Direction], index: dict[str, int]) -> list[dict[str,
 
 def _changes(scenario: Tables, directions: list[Direction]) -> list[dict[str, Any]]:
     """Changes of directed links in the order of time, each with the rate from then on."""
-    changes = []
+    changes = [
+        {
+            "at": at,
+            "link": link,
+            "rate": rate or direction.rate,
+            "delay": None,
+            "state": ("up" if rate else "down") if stops else None,
+        }
+        for link, direction in enumerate(directions)
+        for rates in [(direction.trace and direction.trace.rates) or ()]
+        for stops in [any(not rate for _, rate in rates)]
+        for at, rate in rates
+        if at < scenario.duration
+    ]
     rates: dict[int, int] = {}
     for change, links in sorted(checks.select_changes(scenario), key=lambda entry: entry[0].at):
         for link in links:
             rate = rates.get(link, directions[link].rate) if change.rate is None else change.rate
             rates[link] = rate
             given = {"rate": rate, "delay": change.delay, "state": change.state}
+            if change.queue is not None:
+                given["queue"] = change.queue.settled(rate)
+            for key in ("jitter", "loss"):
+                value = getattr(change, key)
+                if value is not None:
+                    given[key] = value.plain() if isinstance(value, DeclaredTable) else value
             changes.append({"at": change.at, "link": link, **given})
-    return changes
+    return sorted(changes, key=lambda change: change["at"])
 
 
 def _delay_monitors(scenario: Tables) -> list[dict[str, int]]:

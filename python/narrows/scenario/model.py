@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
-from html import escape
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,7 +20,6 @@ from narrows.scenario.traffic import KINDS
 
 _OF_PLANS = {"vary", "variants"}
 """Tables that plans of sweeps have, and scenarios have not."""
-_FILES = {name: kind.listed for name, kind in KINDS.items()}
 
 
 class Scenario(Tables):
@@ -149,7 +147,7 @@ class Scenario(Tables):
     @classmethod
     def _read(cls, values: Mapping[str, Any], file: str, written: Mapping[str, str]) -> Self:
         """Reads values; `written` has the keys that were set, by their paths, for errors."""
-        expanded = copies.expand(listings.anchored(values, file, _FILES), file)
+        expanded = copies.expand(listings.anchored(values, file, _listed), file)
         details = []
         try:
             made = cls.model_validate(expanded.values)
@@ -174,6 +172,8 @@ class Scenario(Tables):
 
     def _repr_html_(self) -> str:
         """A table for notebooks: its groups by name, and their settings."""
+        from html import escape
+
         resolved = self.resolved()
         rows = []
         for kind in ("links", "traffic", "dns"):
@@ -211,6 +211,23 @@ class Scenario(Tables):
             event_limit=self.event_limit if event_limit is None else event_limit,
             profile=_core.tcp_profile,
         )
+
+
+def with_files(values: Mapping[str, Any], rename: Callable[[str], str]) -> dict[str, Any]:
+    """A scenario's values, in which `rename` gives the name of each file that they name."""
+    return listings.renamed(values, rename, _listed)
+
+
+def file_keys() -> frozenset[str]:
+    """All keys of links and of traffic that name files. This imports every kind of traffic."""
+    of_traffic = (key for kind in KINDS.values() for key in kind.listed)
+    return frozenset({*listings.LINK_KEYS, *of_traffic})
+
+
+def _listed(kind: str) -> Sequence[str]:
+    """The keys of a kind of traffic that name files; none of an unknown kind."""
+    known = KINDS.get(kind)
+    return () if known is None else known.listed
 
 
 def _count(number: int, one: str, many: str) -> str:

@@ -81,9 +81,9 @@ class Monitor(Table):
     links: Sampler | None = None
     """Samples links: packets, bytes, busy time, losses."""
     queue_delays: Links = ()
-    """Links whose queues measure how long packets wait, by their ECN field; see the table
-    `queue_delays` of run folders. The names are those of samplers."""
-    goodput: GoodputSampler = GoodputSampler()
+    """Links whose queues measure how long packets wait, by their ECN field; see the tables
+    `queue_delays` and `queue_delay_bins` of run folders. The names are those of samplers."""
+    goodput: GoodputSampler = GoodputSampler.usual()
     """Samples what each group of TCP connections has delivered to its receivers; see the table
     `goodput` of run folders."""
     flows: Flows | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from narrows.records import Headline, Metric, Pen, Plot, Record, declared_table
+from narrows.records import Axis, Headline, Metric, Plot, Record, Series, declared_table
 
 if TYPE_CHECKING:
     import polars as pl
@@ -61,22 +61,6 @@ def _states_say(metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-def _draw_states(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, rows in runs.items():
-        for (node, neighbour), entry in rows.group_by("node", "neighbour", maintain_order=True):
-            times: list[float] = []
-            levels: list[int] = []
-            for at, state in entry.select("t_s", "state").iter_rows():
-                if levels:
-                    times.append(at)
-                    levels.append(levels[-1])
-                times.append(at)
-                levels.append(STATES.index(state))
-            name = f"{node}'s entry for {neighbour}"
-            pen.series(name if len(runs) == 1 else f"{label}, {name}", times, levels)
-    pen.axes.set_yticks(range(len(STATES)), STATES)
-
-
 NEIGHBOURS = Record(
     table=declared_table("neighbours"),
     title="neighbours",
@@ -109,13 +93,26 @@ NEIGHBOURS = Record(
             "neighbours",
             title="What routers know of their neighbours",
             x="time (s)",
-            y="state of the entry",
+            y=Axis(
+                "state of the entry",
+                ends=(-0.3, len(STATES) - 0.7),
+                ticks=tuple(enumerate(map(str, STATES))),
+            ),
             caption=(
                 "An entry without an address (incomplete, failed) stops all packets over its link. "
                 "It fails where the link's queue drops the neighbour's ARP replies."
             ),
             says=_states_say,
-            draw=_draw_states,
+            series=(
+                Series(
+                    "{node}'s entry for {neighbour}",
+                    "neighbours",
+                    "t_s",
+                    ("place", "state", STATES),
+                    shape="after",
+                    each=("node", "neighbour"),
+                ),
+            ),
         ),
     ),
 )

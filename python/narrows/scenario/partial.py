@@ -16,7 +16,7 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from narrows.errors import MOST_TOGETHER
-from narrows.scenario.base import Table
+from narrows.scenario.base import OneOf, Table
 from narrows.scenario.copies import Copies, Miscounted
 from narrows.scenario.queues.base import Settings
 from narrows.scenario.rules import FAULT, MOST_FAULTS, Fault, Unreadable
@@ -181,6 +181,8 @@ def tables_in(annotation: Any, *, entries: bool = True) -> Iterator[type[Table]]
     """Yields the table classes that a value may have or, with `entries`, its entries may have."""
     if isinstance(annotation, type) and issubclass(annotation, Table):
         yield annotation
+    if isinstance(annotation, type) and issubclass(annotation, OneOf):
+        yield from annotation.kinds.values()
     if entries or get_origin(annotation) is not tuple:
         for part in get_args(annotation):
             yield from tables_in(part, entries=entries)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows.errors import ScenarioError
+from narrows.scenario.example_files import examples
 
 MOST_BYTES = 1 << 20
 """Longest scenario file."""
@@ -83,6 +84,14 @@ def _unmarked(value: Any, mark: str) -> Any:
     return InlineTable(inner) if mark in value else inner
 
 
+def _missing(file: str) -> str:
+    """The hint for a scenario that is not there: an example may be meant."""
+    name = Path(file).name.removesuffix(".toml")
+    if any(name == each.name for each in examples()):
+        return f"narrows examples copy {name} copies the example of this name"
+    return "check the path"
+
+
 def _text_of(path: str | Path) -> str:
     file = str(path)
     try:
@@ -97,7 +106,7 @@ def _text_of(path: str | Path) -> str:
         with Path(path).open("rb") as stream:
             content = stream.read(MOST_BYTES + 1)
     except FileNotFoundError:
-        raise ScenarioError(file, "", "does not exist", "check the path") from None
+        raise ScenarioError(file, "", "does not exist", _missing(file)) from None
     except PermissionError:
         raise ScenarioError(
             file, "", "cannot be read: permission denied", "check its owner and mode"

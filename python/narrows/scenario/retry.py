@@ -5,6 +5,7 @@ The schedules hold for one configured server; what a resolver does with several 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from narrows import dns_profiles
@@ -24,7 +25,7 @@ def _measured(name: str) -> Schedule:
     )
 
 
-SCHEDULES: dict[str, Schedule] = {
+_WRITTEN = {
     "windows": Schedule(
         (1, 2, 2, 4, 8),
         "Harhalakis et al. 2011, section V; Microsoft, Windows 2000 registry reference, "
@@ -39,10 +40,30 @@ SCHEDULES: dict[str, Schedule] = {
         "Microsoft, DNS client resolution timeouts (KB 2834226): queries at 0, 1, 2, 4 and 8 s, "
         "the end at 10 s",
     ),
-    # A forwarder has no timer of its own. What follows the last attempt, such as Knot Resolver's
-    # and systemd-resolved's change to TCP, is part of the profile of the same name.
-    **{name: _measured(name) for name in dns_profiles.clients() if name != "dnsmasq"},
 }
+
+
+class _Schedules(Mapping[str, Schedule]):
+    """Schedules by name. A profile's is read when it is looked up."""
+
+    def __init__(self) -> None:
+        # A forwarder has no timer of its own. What follows the last attempt, such as Knot
+        # Resolver's and systemd-resolved's change to TCP, is part of the profile of the same name.
+        self._names = [*_WRITTEN, *(name for name in dns_profiles.clients() if name != "dnsmasq")]
+
+    def __getitem__(self, name: str) -> Schedule:
+        if name not in self._names:
+            raise KeyError(name)
+        return _WRITTEN.get(name) or _measured(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+SCHEDULES = _Schedules()
 """Schedules by the name that the key `retry` gives."""
 
 if TYPE_CHECKING:

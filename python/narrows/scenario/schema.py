@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import sys
+from collections.abc import Iterable
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from narrows.scenario.amounts import Quantity
-from narrows.scenario.base import Table
+from narrows.scenario.base import KINDS_KEY, Table
 from narrows.scenario.copies import COUNT_SCHEMA
+from narrows.scenario.dns_transports import TRANSPORTS
 from narrows.scenario.model import Scenario
+from narrows.scenario.partial import tables_in
 from narrows.scenario.queues import DISCIPLINES
 from narrows.scenario.traffic import KINDS
 
@@ -21,11 +29,21 @@ def json_schema() -> dict[str, Any]:
         >>> json_schema()["title"]
         'narrows scenario'
     """
-    schema = Scenario.model_json_schema(mode="validation", schema_generator=_Generator)
-    tables = schema["$defs"]
+    found = [Scenario, *KINDS.values(), *DISCIPLINES.values(), *TRANSPORTS.values()]
+    _, schemas = models_json_schema(
+        [(table, "validation") for table in found], schema_generator=_Generator
+    )
+    tables = _with_kinds(schemas["$defs"])
+    classes = {table.__name__: table for table in describe(found)}
+    for name, table in tables.items():
+        for key, field in classes[name].model_fields.items():
+            if field.description:
+                described = {"description": field.description, **table["properties"][key]}
+                table["properties"][key] = dict(sorted(described.items()))
+    schema = {"$defs": tables, **tables.pop("Scenario")}
     for table in tables.values():
         # In Python, the class determines the kind; in a file, the key does.
-        if "kind" in table["properties"]:
+        if "default" in table["properties"].get("kind", ()):
             table["required"] = ["kind", *table.get("required", [])]
             del table["properties"]["kind"]["default"]
     for name in ("Link", "DirectionKeys"):
@@ -60,6 +78,64 @@ class _Generator(GenerateJsonSchema):
         if isinstance(dft, tuple):
             return [self.encode_default(entry) for entry in dft]
         return super().encode_default(dft)
+
+
+def describe(tables: Iterable[type[Table]]) -> list[type[Table]]:
+    """Gives the keys of tables their docstrings as descriptions.
+
+    Pydantic would read all files when it makes the classes. Returns the tables, those in them, and
+    their bases, each once.
+    """
+    found: dict[type[Table], None] = {}
+    waiting = list(tables)
+    while waiting:
+        table = waiting.pop()
+        if table not in found:
+            found[table] = None
+            waiting += [base for base in table.__mro__[1:] if issubclass(base, Table)]
+            for name, field in table.model_fields.items():
+                field.description = field.description or _meaning(table, name)
+                waiting += tables_in(field.annotation)
+    return list(found)
+
+
+def _meaning(table: type[Table], name: str) -> str | None:
+    """The docstring of a key in the class that declares it."""
+    home = next(base for base in table.__mro__ if name in vars(base).get("__annotations__", {}))
+    return _docstrings(home.__module__).get(home.__name__, {}).get(name)
+
+
+@cache
+def _docstrings(module: str) -> dict[str, dict[str, str]]:
+    """The docstrings below the attributes of a module's classes."""
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = {
+                attribute.target.id: inspect.cleandoc(below.value.value)
+                for attribute, below in pairwise(node.body)
+                if isinstance(attribute, ast.AnnAssign)
+                and isinstance(attribute.target, ast.Name)
+                and isinstance(below, ast.Expr)
+                and isinstance(below.value, ast.Constant)
+                and isinstance(below.value.value, str)
+            }
+    return found
+
+
+def _with_kinds(schema: Any) -> Any:
+    """A schema with the tables of the kinds that `OneOf` names."""
+    if isinstance(schema, list):
+        return [_with_kinds(entry) for entry in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: _with_kinds(value) for key, value in schema.items() if key != KINDS_KEY}
+    if KINDS_KEY not in schema:
+        return found
+    mapping = {kind: f"#/$defs/{name}" for kind, name in schema[KINDS_KEY]}
+    found["discriminator"] = {"mapping": dict(sorted(mapping.items())), "propertyName": "kind"}
+    found["oneOf"] = [{"$ref": place} for place in mapping.values()]
+    return dict(sorted(found.items()))
 
 
 def _without_null(schema: Any) -> Any:

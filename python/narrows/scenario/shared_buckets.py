@@ -51,7 +51,7 @@ def _hashes(part: Any) -> bool:
     if not isinstance(part, dict):
         return False
     return any(
-        key in ("fq", "fq-codel")
+        key in ("cake", "fq", "fq-codel", "fq-pie")
         or (key == "sfq" and not value["perturb"])
         or (key in _HASHING_IF_TOLD and value["buckets"] is not None)
         or _hashes(value)

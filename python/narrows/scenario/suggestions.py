@@ -15,11 +15,14 @@ MOST_COMPARED = 8000
 """The product of a word's length and of how many known words it is compared with: a file may name
 100,000 nodes, and each comparison takes time for each character."""
 
-_CALLED = {"do53": "udp", "dot": "tls", "doh": "https", "doq": "quic"}
+_CALLED = {
+    **{"do53": "udp", "dot": "tls", "doh": "https", "doq": "quic"},
+    **{"doh3": "http3", "h3": "http3"},
+}
 """Operators' names of DNS transports, and narrows' own."""
 
 
-_ABSENT = frozenset(("bbr2", "bbr3", "cake", "fq-pie", "fq_pie", "ledbat"))
+_ABSENT = frozenset(("bbr2", "bbr3", "ledbat"))
 """Well-known queues and congestion controls that narrows lacks; docs/limits.md has the reasons."""
 
 

@@ -54,7 +54,7 @@ class Tables(Table):
     """Groups of traffic."""
     dns: Annotated[tuple[Dns, ...], Field(max_length=10_000, fail_fast=True)] = ()
     """Groups of resolver workers."""
-    monitor: Monitor = Monitor()
+    monitor: Monitor = Monitor.usual()
     """What is sampled and captured."""
     measure: Measure | None = None
     """The window of time that the metrics of the summary cover; by default, the whole run."""
@@ -71,9 +71,10 @@ class Tables(Table):
         return tuple(dict.fromkeys(of for group in groups for of in group.countables))
 
     def amounts(self) -> dict[Countable, int]:
-        """How many of each kind of thing all groups have together."""
-        found = dict.fromkeys(self.countables(), 0)
+        """How many of each thing that its groups count they have together."""
+        found: dict[Countable, int] = {}
         for _, group in self.groups():
+            found |= {of: 0 for of in group.countables if of not in found}
             for amount in group.amounts():
                 found[amount.of] += amount.number
         return found

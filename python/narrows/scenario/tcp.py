@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any, Literal
 
+from pydantic import AfterValidator, ConfigDict
+
 from narrows import _core
+from narrows.scenario import given
 from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table
 from narrows.scenario.declared import TABLES, DeclaredTable, annotation
-from narrows.scenario.quantities import PositiveSpan, Switch, at_most, refuse
+from narrows.scenario.quantities import Name, PositiveSpan, Switch, at_most, refuse
 from narrows.scenario.rules import Fault, Faults, rule
 
 PROFILES = tuple(_core.tcp_profiles())
@@ -31,7 +35,36 @@ class Delayed(Table):
     """Longest time that an acknowledgement waits for a second segment; at most 1 s."""
 
 
+class OwnControl(Table):
+    """A congestion control of your own, by its name; other keys are its settings."""
+
+    model_config = ConfigDict(extra="allow")
+
+    name: Name
+    """What a plugin or `controls=` calls it."""
+
+    @rule
+    def _is_possible(self) -> Faults:
+        yield from given.faults(self.model_extra)
+
+
+CONTROLS: tuple[str, ...] = tuple(_KEYS["congestion"]["of"])
+"""The congestion controls that the simulator has."""
+
+
+def _not_misspelt(word: str) -> str:
+    close = difflib.get_close_matches(word.lower(), CONTROLS, n=1, cutoff=0.8)
+    if word not in CONTROLS and close:
+        raise refuse(f'"{word}" is not known here', f'did you mean "{close[0]}"?')
+    return word
+
+
 _TYPES: dict[str, Any] = {
+    "congestion": (
+        Literal[CONTROLS] | Annotated[Name, AfterValidator(_not_misspelt)] | OwnControl,
+        f"""{_KEYS["congestion"]["about"]} Another word names one of your own
+(docs/extending.md), as `{{ name = "mine" }}` does, which also takes the settings of one in C.""",
+    ),
     "acks": (Literal[tuple(_KEYS["acks"]["of"][0])] | Delayed, _KEYS["acks"]["about"]),
     "initial_ssthresh": (
         annotation(_KEYS["initial_ssthresh"]) | Literal["unbounded"],
@@ -48,6 +81,28 @@ and bytes were marked (RFC 9768). Not together with a traffic group's `ecn_share
 """Types and meanings of keys that take other values here than in Rust."""
 
 
+def own_controls(scenario: Any) -> Iterator[tuple[str, str]]:
+    """The congestion controls of the user's own that a scenario names, each with its key."""
+    for place in ("traffic", "dns"):
+        for number, group in enumerate(getattr(scenario, place)):
+            for key, tcp in _tables(group, f"{place}.{getattr(group, 'name', None) or number}"):
+                if own := tcp.own_control:
+                    yield f"{key}.congestion", own.name
+
+
+def _tables(table: Any, key: str) -> Iterator[tuple[str, Tcp]]:
+    if isinstance(table, Tcp):
+        yield key, table
+    elif isinstance(table, Table):
+        for name in type(table).model_fields:
+            yield from _tables(getattr(table, name), f"{key}.{name}")
+    elif isinstance(table, list | tuple):
+        for number, entry in enumerate(table):
+            if not isinstance(entry, Table):
+                break
+            yield from _tables(entry, f"{key}[{number}]")
+
+
 class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_TYPES):
     """TCP settings of both ends of a connection: a profile, and the keys that differ from it."""
 
@@ -56,6 +111,14 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
     an initial window of 3), `linux-2.6.30` (rate halving, initial window 3), `ns-2` (for
     comparisons with it). All other keys are the profile's unless given; the defaults below are
     those of `linux-6`."""
+
+    @property
+    def own_control(self) -> OwnControl | None:
+        """The congestion control of the user's own, if it is none of the simulator's."""
+        if isinstance(self.congestion, OwnControl):
+            return self.congestion
+        known = self.congestion is None or self.congestion in CONTROLS
+        return None if known else OwnControl(name=self.congestion)
 
     @rule
     def _times_are_possible(self) -> Faults:
@@ -99,7 +162,8 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
     @rule
     def _pacing_is_possible(self) -> Faults:
         config = self._in_effect
-        paces = config["pacing"] or config["congestion"] in _core.tcp_paced_controls()
+        always = config["congestion"] in _core.tcp_paced_controls()
+        paces = config["pacing"] or always or self.own_control is not None
         if paces and config["reduction"] != "prr":
             key = "pacing" if self.pacing else "congestion"
             yield refuse(
@@ -113,6 +177,17 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
                 "has no effect on a sender that does not pace",
                 "set pacing to true, or congestion to bbr",
                 "segmentation_offload",
+            )
+
+    @rule
+    def _slow_start_is_possible(self) -> Faults:
+        config = self._in_effect
+        if config["slow_start"] != "standard" and config["congestion"] not in ("reno", "cubic"):
+            yield refuse(
+                f"{config['slow_start']} goes with congestion reno or cubic, not "
+                f"{config['congestion']}{self._origin('congestion')}",
+                "leave slow_start out, or use another congestion control",
+                "slow_start",
             )
 
     @rule
@@ -194,6 +269,9 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
                 continue
             if isinstance(value, Delayed):
                 value = {"delayed": value.delayed}
+            elif key == "congestion" and (own := self.own_control):
+                settings = given.settings(own.model_extra)
+                value = {"custom": {"name": own.name, "settings": settings}}
             elif value == "unbounded":
                 value = None
             elif key == "ecn" and value == "accurate":

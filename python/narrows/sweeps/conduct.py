@@ -9,9 +9,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from narrows.backends import DEFAULT
+from narrows.backends import DEFAULT, parts_from_outside
 from narrows.backends.interrupts import held
 from narrows.errors import NarrowsError, argument
 from narrows.progress import shown
@@ -29,6 +29,10 @@ from narrows.sweeps.store import Store
 from narrows.sweeps.variants import variant_axis
 from narrows.sweeps.wanted import Wanted
 from narrows.sweeps.work import job_of
+
+if TYPE_CHECKING:
+    from narrows.controls import Control
+    from narrows.queues import Queue
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,9 @@ def sweep(
     measure: str | None = None,
     metrics: Sequence[str] = (),
     progress: Callable[[Progress], object] | bool | None = None,
+    queues: Mapping[str, Queue] | None = None,
+    controls: Mapping[str, Control] | None = None,
+    plugins: Sequence[str | Path] | None = None,
 ) -> Sweep:
     """Runs a scenario with every combination of values and every seed.
 
@@ -116,10 +123,18 @@ def sweep(
             exist, the sweep does not start. If only its first runs show it, the sweep ends then.
         progress: Called from time to time with the sweep's progress; True shows it on a terminal or
             in a notebook, and writes a line every ten seconds elsewhere.
+        queues: Your own queues, as for `narrows.run`. Their classes travel to the workers, also
+            from a notebook if cloudpickle is installed. A folder whose runs had another source or
+            other arguments is refused.
+        controls: Your own congestion controls, likewise. A combination need not use them.
+        plugins: Shared objects, as for `narrows.run`; workers load them from the same paths.
 
     Raises:
         ScenarioError: A key or value, or a combination of values, is not possible.
-        BackendError: There is no such backend, or it cannot honour a key of a combination.
+        BackendError: There is no such backend, it cannot honour a key of a combination, or a part
+            from outside cannot travel.
+        QueueError: One of `queues` is no queue.
+        ControlError: One of `controls` is no congestion control.
         SweepError: The sweep is too large; the cluster cannot be reached or has another version.
         NarrowsError: A required metric does not exist.
         RunFolderError: `out` holds something else or cannot be written.
@@ -133,29 +148,16 @@ def sweep(
         >>> found.table["links.wan.rate", "flows.flows"].rows()
         [('2 Mbit/s', 1.0), ('4 Mbit/s', 1.0)]
     """
+    given: dict[str, Any] = {**locals()}
     _refuse_contradictions(workers, dask, out, keep_runs=keep_runs)
     axes, numbers = all_axes(vary or {}, variants or {}), seeds_of(seeds)
     base, file, written = base_values(scenario, set or {})
     folder = None if out is None else Path(out)
     if progress is True:
         with shown(str(base.get("name", "sweep")), quiet=False) as update:
-            return sweep(
-                scenario,
-                vary=vary,
-                variants=variants,
-                seeds=numbers,
-                set=set,
-                out=out,
-                backend=backend,
-                workers=workers,
-                dask=dask,
-                keep_runs=keep_runs,
-                csv=csv,
-                only=only,
-                measure=measure,
-                metrics=metrics,
-                progress=lambda at: update(at.share, at.words),
-            )
+            told = {"seeds": numbers, "progress": lambda at: update(at.share, at.words)}
+            return sweep(**{**given, **told})
+    outside = parts_from_outside(queues, controls, plugins)
     tell = progress or (lambda _: None)
 
     def checked(done: int, total: int) -> None:
@@ -170,6 +172,7 @@ def sweep(
         written=written,
         only=only,
         progress=checked,
+        outside=outside,
     )
     if metrics and measure is None:
         refuse_wrong_metrics(plan, metrics)
@@ -201,6 +204,7 @@ def sweep_preview(
     variants: Mapping[str, Mapping[str, Any]] | None = None,
     set: Mapping[str, Any] | None = None,
     backend: str = DEFAULT,
+    plugins: Sequence[str | Path] | None = None,
 ) -> Sweep:
     """Makes short runs of the same combinations to learn the metrics' names; keeps nothing.
 
@@ -211,7 +215,10 @@ def sweep_preview(
     """
     axes = all_axes(vary or {}, variants or {})
     base, file, written = base_values(scenario, set or {})
-    return preview(make_plan(base, file, axes, (1,), backend=backend, written=written))
+    outside = parts_from_outside(plugins=plugins)
+    return preview(
+        make_plan(base, file, axes, (1,), backend=backend, written=written, outside=outside)
+    )
 
 
 def all_axes(
@@ -254,6 +261,7 @@ def default_folder(
     variants: Mapping[str, Mapping[str, Any]] | None = None,
     set: Mapping[str, Any] | None = None,
     backend: str = DEFAULT,
+    plugins: Sequence[str | Path] | None = None,
 ) -> Path:
     """The default folder of a sweep, which is the same for the same backend and values.
 
@@ -266,7 +274,9 @@ def default_folder(
     axes = all_axes(vary or {}, variants or {})
     base, _, _ = base_values(scenario, set or {})
     varied = [[axis.key, list(axis.values), *filter(None, [axis.sets])] for axis in axes]
-    text = canonical([backend, base, varied])
+    # A plugin that was built again stays in its folder, which then refuses it.
+    named = [[Path(path).name for path in plugins]] if plugins else []
+    text = canonical([backend, base, varied, *named])
     digest = hashlib.sha256(text.encode()).hexdigest()[:8]
     name = base.get("name")
     return Path("runs") / f"{name if isinstance(name, str) else 'sweep'}-sweep-{digest}"

@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrows import _core
-from narrows.backends import DEFAULT, BackendError, get
+from narrows.backends import DEFAULT, BackendError, chosen_for
 from narrows.errors import ScenarioError
 from narrows.results.sweep_run import Axis, canonical
 from narrows.scenario import Scenario
@@ -26,6 +26,9 @@ from narrows.scenario.overrides import set_value
 from narrows.sweeps.axes import MOST_RUNS
 from narrows.sweeps.errors import Errors, SweepError, setting_words
 from narrows.sweeps.variants import refuse_overlaps
+
+if TYPE_CHECKING:
+    from narrows.backends.outside import Outside
 
 MOST_CHECK_S = 600.0
 """The longest time, in seconds, for checking all combinations, estimated from a few of them."""
@@ -60,6 +63,8 @@ class Plan:
     """What does the runs."""
     whole: bool = True
     """Whether the plan has every combination."""
+    outside: Outside | None = None
+    """Queues and congestion controls from outside."""
 
     def items(self) -> Iterator[Item]:
         """All runs in order of seed, so that an interrupted sweep has some of each combination."""
@@ -92,6 +97,7 @@ def make_plan(
     written: Mapping[str, str] | None = None,
     only: Callable[[tuple[int, ...]], bool] | None = None,
     progress: Callable[[int, int], object] | None = None,
+    outside: Outside | None = None,
 ) -> Plan:
     """Validates first each value alone and then every combination, and makes the plan.
 
@@ -104,6 +110,7 @@ def make_plan(
         written: The keys that are set for all runs, in the user's spelling, by their paths.
         only: Says whether the plan has a combination, from the index of each value; by default all.
         progress: Called with the number of checked combinations and the number of all.
+        outside: Queues and congestion controls from outside.
 
     Raises:
         ScenarioError: Combinations are not valid scenarios; each error is raised once.
@@ -124,16 +131,18 @@ def make_plan(
             f"{combinations * len(seeds):,} runs, but a sweep may have only {MOST_RUNS:,}",
             "give fewer values or seeds, or make several sweeps",
         )
-    chosen = get(backend)
+    chosen = chosen_for(backend, outside)
     started = time.perf_counter()
     errors = Errors(axes)
 
-    def valid(places: tuple[int, ...]) -> Scenario | None:
-        """The scenario of a combination, unless something is wrong with it."""
+    def valid(places: tuple[int, ...], *, with_parts: bool = False) -> Scenario | None:
+        """The scenario of a combination, unless something is wrong with it, or with parts in it."""
         errors.checked += 1
         try:
             scenario = combined(base, axes, places, file, written)
             chosen.check(scenario)
+            if with_parts and outside and (wrong := outside.wrong(scenario.plan())):
+                raise BackendError(scenario.name, wrong[0])
         except (ScenarioError, BackendError) as error:
             errors.add(error, places)
             return None
@@ -146,22 +155,15 @@ def make_plan(
         for number, axis in enumerate(axes)
         for place in range(1, len(axis.values))
     ]
-    first = valid(alone[0])
+    first = valid(alone[0], with_parts=True)
     for places in alone[1:]:
         if errors.are_many:
             break
-        valid(places)
+        valid(places, with_parts=True)
     errors.raise_all()
     assert first is not None, "nothing is wrong with it"
     refuse_overlaps(base, axes, file)
-    expected_s = (time.perf_counter() - started) / len(alone) * combinations
-    if expected_s > MOST_CHECK_S:
-        raise SweepError(
-            file,
-            f"checking {combinations:,} combinations of this scenario would take about "
-            f"{expected_s / 60:,.0f} minutes",
-            "give fewer values, or make several sweeps",
-        )
+    _refuse_slow(file, combinations, (time.perf_counter() - started) / len(alone))
     digests: dict[tuple[int, ...], str] = {}
     known: dict[str, tuple[int, ...]] = {}
     for places in wanted:
@@ -170,7 +172,7 @@ def make_plan(
             if errors.are_many:
                 break
             continue
-        digest = scenario_digest(scenario, backend)
+        digest = scenario_digest(scenario, backend, outside)
         if digest in known:
             one, other = (setting_words(axes, at) for at in (known[digest], places))
             raise SweepError(file, f"{one} and {other} are the same scenario", "leave one out")
@@ -179,7 +181,19 @@ def make_plan(
         if progress is not None and len(digests) % 64 == 0:
             progress(len(digests), combinations)
     errors.raise_all()
-    return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests, backend, only is None)
+    whole = only is None
+    return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests, backend, whole, outside)
+
+
+def _refuse_slow(file: str, combinations: int, each_s: float) -> None:
+    expected_s = each_s * combinations
+    if expected_s > MOST_CHECK_S:
+        raise SweepError(
+            file,
+            f"checking {combinations:,} combinations of this scenario would take about "
+            f"{expected_s / 60:,.0f} minutes",
+            "give fewer values, or make several sweeps",
+        )
 
 
 def combined(
@@ -215,10 +229,12 @@ def combined(
     return Scenario.from_dict(values, file=file, written=keys)
 
 
-def scenario_digest(scenario: Scenario, backend: str) -> str:
-    """The digest of a scenario without its seed, the version of narrows, and the backend."""
+def scenario_digest(scenario: Scenario, backend: str, outside: Outside | None = None) -> str:
+    """The digest of a scenario without its seed, of narrows' version, the backend and own parts."""
     resolved = {key: value for key, value in scenario.resolved().items() if key != "seed"}
-    text = json.dumps([_core.version, backend, resolved], sort_keys=True, separators=(",", ":"))
+    parts = [outside.record] if outside else []
+    facts = [_core.version, backend, resolved, *parts]
+    text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

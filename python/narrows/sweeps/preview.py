@@ -66,7 +66,7 @@ def _runs(plan: Plan) -> Iterator[SweepRun]:
         with contextlib.suppress(NarrowsError):
             scenario = combined(plan.base, plan.axes, places, plan.file)
             limit = min(EVENTS, scenario.event_limit)
-            run = run_sim(scenario, seed=plan.seeds[0], event_limit=limit)
+            run = run_sim(scenario, seed=plan.seeds[0], event_limit=limit, outside=plan.outside)
             if run.stopped == "interrupted":
                 raise KeyboardInterrupt
             axes = zip(plan.axes, places, strict=True)

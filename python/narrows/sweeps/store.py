@@ -178,6 +178,12 @@ class Store:
                 f"holds a sweep of the backend {before['backend']}, but this is of {plan.backend}",
                 f"choose another folder with {argument('out')}",
             )
+        if before.get("outside") != (plan.outside.record if plan.outside else None):
+            raise RunFolderError(
+                folder,
+                f"holds a sweep with other parts: {_differing(before.get('outside'), plan)}",
+                f"choose another folder with {argument('out')}",
+            )
         ours = identity(plan.base, [axis.key for axis in plan.axes])
         if identity(before["scenario"], keys) != ours:
             what = "other keys varied" if keys != [a.key for a in plan.axes] else "another scenario"
@@ -235,6 +241,7 @@ class Store:
             # The folder may hold runs of other parts of the same product.
             "only": None if plan.whole else sorted(plan.runs),
             "scenario": dict(plan.base),
+            **({"outside": plan.outside.record} if plan.outside else {}),
             "files": dict(files),
         }
         text = json.dumps(document, indent=2, default=str) + "\n"
@@ -243,3 +250,34 @@ class Store:
     def _replace(self, name: str, data: bytes) -> None:
         assert self._folder is not None, "there is a folder"
         write_whole(self._folder / name, data, sync=True)
+
+
+def _differing(before: Any, plan: Plan) -> str:
+    """The first part from outside that a folder's sweep has in another form, or does not have."""
+    named = [
+        {
+            **{f"queues[{place!r}]": part for place, part in parts.get("queues", {}).items()},
+            **{f"controls[{name!r}]": part for name, part in parts.get("controls", {}).items()},
+            **{part["file"]: part for part in parts.get("plugins", [])},
+        }
+        for parts in (
+            before if isinstance(before, dict) else {},
+            plan.outside.record if plan.outside else {},
+        )
+    ]
+    theirs, ours = named
+    for place in [*ours, *theirs]:
+        one, other = theirs.get(place), ours.get(place)
+        if one is None or other is None:
+            return f"{'this' if one is None else 'it'} alone has {place}"
+        for key, words in _FORMS:
+            if one.get(key) != other.get(key):
+                return f"{place} had {words}"
+    return "in another order"
+
+
+_FORMS = (
+    ("sha256", "other code"),
+    ("arguments", "other arguments"),
+    ("version", "another version"),
+)

@@ -10,15 +10,18 @@ import importlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from narrows import _core
-from narrows.backends import run
+from narrows.backends import BackendError, run_changed
 from narrows.errors import NarrowsError, one_line
 from narrows.results import Run, RunFolderError
 from narrows.results.sweep_run import Axis
 from narrows.scenario import Scenario
 from narrows.sweeps.plan import Item, Plan, combined
+
+if TYPE_CHECKING:
+    from narrows.backends.outside import Outside
 
 RUNS = "runs"
 """The folder for run folders, below the sweep's."""
@@ -37,6 +40,9 @@ def job_of(plan: Plan, keep: Path | None, measure: str | None = None) -> dict[st
         plan: The plan.
         keep: The sweep folder, if it keeps whole run folders.
         measure: `MODULE:FUNCTION` that returns more sections of metrics for a run.
+
+    Raises:
+        BackendError: A part from outside cannot be sent to other processes.
     """
     return {
         "narrows": _core.version,
@@ -46,6 +52,7 @@ def job_of(plan: Plan, keep: Path | None, measure: str | None = None) -> dict[st
         "axes": [axis.document() for axis in plan.axes],
         "keep": None if keep is None else str(keep.absolute()),
         "measure": measure,
+        "outside": plan.outside.sent() if plan.outside else None,
     }
 
 
@@ -62,6 +69,7 @@ class Worker:
         self._keep = None if job["keep"] is None else Path(job["keep"])
         self._measure = _function(job["measure"])
         self._measure_name: str = job["measure"] or ""
+        self._outside = _parts(job["outside"])
         self._scenarios: OrderedDict[tuple[int, ...], Scenario] = OrderedDict()
 
     def row(self, item: Item, progress: Callable[[float], object] | None = None) -> dict[str, Any]:
@@ -133,7 +141,15 @@ class Worker:
         progress: Callable[[float], object] | None,
         out: Path | None = None,
     ) -> Run:
-        return run(scenario, seed=item.seed, out=out, backend=self._backend, progress=progress)
+        return run_changed(
+            scenario,
+            {},
+            seed=item.seed,
+            out=out,
+            backend=self._backend,
+            progress=progress,
+            outside=self._outside,
+        )
 
     def _scenario(self, places: Sequence[int]) -> Scenario:
         at = tuple(places)
@@ -143,6 +159,17 @@ class Worker:
             if len(self._scenarios) > _KEPT_SCENARIOS:
                 self._scenarios.popitem(last=False)
         return known
+
+
+def _parts(sent: Mapping[str, Any] | None) -> Outside | None:
+    if sent is None:
+        return None
+    from narrows.backends.outside import Outside
+
+    try:
+        return Outside.received(sent)
+    except BackendError as error:
+        raise Fatal(str(error)) from None
 
 
 def _function(name: str | None) -> Callable[[Run], Mapping[str, Any]]:

@@ -17,6 +17,7 @@ from narrows.backends.kernel import kernels, live
 from narrows.backends.kernel.available import Kernel, choose, has_control
 from narrows.backends.kernel.cables import unlike_cables
 from narrows.backends.kernel.design import Design
+from narrows.backends.kernel.fq_differences import fq_differences
 from narrows.backends.kernel.guest import conduct
 from narrows.backends.kernel.idle_red import idle_red
 from narrows.backends.kernel.quic_probes import quic_probes, without_probes
@@ -30,6 +31,17 @@ from narrows.results import Run
 
 if TYPE_CHECKING:
     from narrows.scenario import Scenario
+
+
+_LEAD_S = 30.82
+"""Seconds that a guest waits before a run. In virtual time they take no time.
+
+A kernel that has just booted is unlike one that has run for long. CoDel keeps its count if its last
+drop was less than 16 intervals ago, and a new queue's last drop counts as at boot
+(`codel_dequeue`). If slow start overflows it in the first second, it would mark every packet for a
+long time. PIE's timer first fires half a second after its queue was set up. The wait is 0.1 s,
+which it once was, and a multiple of 5.12 s, so that Linux's timer
+wheel (HZ 100) stands where it stood then."""
 
 
 def run_kernel(
@@ -102,7 +114,8 @@ def differences(scenario: Scenario, kernel: str | None = None) -> Sequence[str]:
     """
     plan = scenario.plan()
     cables = unlike_cables(scenario, kernel) if plan["tcp"] else []
-    return [*small_queues(plan), *idle_red(scenario), *quic_probes(plan), *cables]
+    found = fq_differences(scenario, kernel)
+    return [*small_queues(plan), *idle_red(scenario), *found, *quic_probes(plan), *cables]
 
 
 def job_of(scenario: Scenario) -> Mapping[str, Any]:
@@ -146,7 +159,7 @@ def _run(
     cores = sorted(os.sched_getaffinity(0), reverse=True) if kernel.virtual else [None]
     with slot(len(cores), waiting) as number, workspace() as place:
         design = _design(scenario, plan, place.prefix, kernel.stall_s, kernel.profile)
-        job = {**design.job(), "lead_s": 0.1 if kernel.virtual else 3.0}
+        job = {**design.job(), "lead_s": _LEAD_S if kernel.virtual else 3.0}
         complete(job["dns_servers"])
         job["live"] = live.give(design.plan, design.places(), (), place.folder, design.real())
         done = conduct(

@@ -3,10 +3,10 @@
 `skb_scrub_packet` (net/core/skbuff.c, Linux 6.1 to 7.3) clears much of the kernel's record of a
 packet between two namespaces, but not these two fields; the edits of guest.toml do.
 
-- `skb->hash`: the random number of the sending socket. `fq_codel_hash` and fq take it, and hash the
-  headers only of packets without it. (SFQ always hashes the headers: `skb_get_hash_perturb`.) TCP
-  draws a new number at each timeout, unless `net.core.txrehash` is 0 (since 5.18), as the backend
-  sets it on all hosts.
+- `skb->hash`: the random number of the sending socket. `fq_codel_hash`, fq_pie, CAKE and fq take
+  it, and hash the headers only of packets without it. (SFQ always hashes the headers:
+  `skb_get_hash_perturb`.) TCP draws a new number at each timeout, unless `net.core.txrehash` is 0
+  (since 5.18), as the backend sets it on all hosts.
 - `skb->dst_pending_confirm`: `sock_confirm_neigh` confirms the next neighbour of every router on
   the way, so the entry does not become stale, and ARP is not asked.
 """
@@ -70,7 +70,7 @@ def _sentences(scenario: Scenario) -> Iterator[str]:
 
 def _sorts_by_hash(queue: Any) -> str | None:
     """The kind of a queue that does, which may be inside this one."""
-    if queue.kind in ("fq", "fq-codel"):
+    if queue.kind in ("cake", "fq", "fq-codel", "fq-pie"):
         return str(queue.kind)
     inner = [*getattr(queue, "classes", ()), *getattr(queue, "bands", ())]
     return next(filter(None, (_sorts_by_hash(each.queue) for each in inner)), None)

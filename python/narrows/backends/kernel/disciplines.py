@@ -1,8 +1,8 @@
 """From queues of the plan to tc(8)'s words, and the keys that Linux does not have.
 
-Source: tc-pfifo(8), tc-red(8), tc-codel(8), tc-fq_codel(8), tc-pie(8), tc-sfq(8), tc-prio(8),
-tc-htb(8), tc-fq(8) of iproute2 6.1; tc-dualpi2(8) of a later one. Scenario keys have tc's names, so
-most keys map one to one. The differences:
+Source: tc-pfifo(8), tc-red(8), tc-codel(8), tc-fq_codel(8), tc-pie(8), tc-fq_pie(8), tc-sfq(8),
+tc-prio(8), tc-htb(8), tc-fq(8), tc-cake(8) of iproute2 6.1; tc-dualpi2(8) of a later one. Scenario
+keys have tc's names, so most keys map one to one. The differences:
 
 - `classes` are token buckets that do not borrow. Here they become HTB classes, each with its rate
   as its ceiling. HTB may go into debt by one packet.
@@ -11,6 +11,8 @@ most keys map one to one. The differences:
 - A rate becomes a shaper above the queue. It never asks an empty queue for a packet, so RED does
   not notice that it is idle, nor does DualPI2 (`idles = false`). Linux has no setting for this.
   `idle_red.py` names each of them for which a scenario requests something else.
+- CAKE's `overhead` counts from the IP packet. Linux subtracts the header of the device, 14 bytes,
+  from a length in which a size table has already set `framing.queue_overhead`.
 - PIE's timer has the kernel's granularity: 15 ms become 30 ms at HZ 100. `jiffy` is a property of
   the kernel.
 """
@@ -20,6 +22,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from narrows.scenario.queues.tc import NAME as TC
+
 Plan = Mapping[str, Any]
 Refuse = Callable[[str, str], None]
 """Called with a key below the queue, and the reason in a few words."""
@@ -27,15 +31,20 @@ Refuse = Callable[[str, str], None]
 MTU_IN_QUEUES = 1514
 """The largest packet on a device for CoDel and PIE: its MTU and Ethernet's header, in bytes."""
 
+_ETHERNET = 14
 _US = 10**6
-NOT_EVERYWHERE = ("fq", "dualpi2")
-"""tc's names of disciplines that not every kernel has."""
-
 _JIFFIES = (None, 10**9, 4 * 10**9, 10**10)
 """None, or a jiffy in picoseconds at HZ 1000, 250 or 100; a kernel has one of these three."""
 
 
-def commands(device: str, parent: str, handle: int, queue: Plan, refuse: Refuse) -> Iterator[str]:
+def commands(
+    device: str,
+    parent: str,
+    handle: int,
+    queue: Plan,
+    refuse: Refuse,
+    header: int = _ETHERNET,
+) -> Iterator[str]:
     """The commands of tc that put a queue below a parent.
 
     Args:
@@ -45,6 +54,7 @@ def commands(device: str, parent: str, handle: int, queue: Plan, refuse: Refuse)
             numbers.
         queue: The queue as in the plan: its kind and settings.
         refuse: Called for each key that Linux cannot honour.
+        header: The bytes of each packet's length that are not of the IP packet.
     """
     ((kind, settings),) = queue.items()
     start = f"qdisc add dev {device} parent {parent} handle {handle:x}:"
@@ -52,9 +62,15 @@ def commands(device: str, parent: str, handle: int, queue: Plan, refuse: Refuse)
         if settings[key]:
             refuse(key, "not supported yet")
     if kind == "prio":
-        yield from _prio(device, start, handle, settings["bands"], refuse)
+        yield from _prio(device, start, handle, settings["bands"], refuse, header)
     elif kind == "classes":
-        yield from _classes(device, start, handle, settings["classes"], refuse)
+        yield from _classes(device, start, handle, settings["classes"], refuse, header)
+    elif kind == "cake":
+        yield f"{start} {' '.join(_cake(settings, refuse, header))}"
+    elif kind == "plugin" and settings["name"] == TC:
+        yield f"{start} {' '.join(word['text'] for word in settings['settings'])}"
+    elif kind == "plugin":
+        refuse("kind", "a plugin's queue runs in the simulator")
     elif kind in _WORDS:
         yield f"{start} {' '.join(_WORDS[kind](settings, refuse))}"
     else:
@@ -147,6 +163,32 @@ def _pie(queue: Plan, refuse: Refuse) -> Sequence[str]:
     return words
 
 
+def _fq_pie(queue: Plan, refuse: Refuse) -> Sequence[str]:
+    words = ["fq_pie", *_pie(queue, refuse)[1:]]
+    words += ["flows", str(queue["flows"]), "quantum", str(queue["quantum"])]
+    percent = queue["ecn_prob"] * 100
+    if abs(percent - round(percent)) > 1e-9:
+        refuse("ecn_prob", "Linux has whole per cents")
+    return [*words, "ecn_prob", str(round(percent))]
+
+
+def _cake(queue: Plan, refuse: Refuse, header: int) -> Sequence[str]:
+    _own_mtu(queue, refuse)
+    words = ["cake"]
+    words += ["unlimited"] if queue["rate"] is None else ["bandwidth", f"{queue['rate']}bit"]
+    words += [queue["tins"], queue["isolation"], "rtt", _time(queue["rtt"])]
+    if queue["memory_limit"] is not None:
+        words += ["memlimit", str(queue["memory_limit"])]
+    if queue["overhead"] is not None:
+        overhead = queue["overhead"] + _ETHERNET - header
+        if not -64 <= overhead <= 256:
+            refuse("overhead", "with framing.queue_overhead it is beyond what Linux can add")
+        words += ["overhead", str(overhead)]
+    words += ["mpu", str(queue["mpu"]), queue["link_layer"], queue["ack_filter"]]
+    words.append("ingress" if queue["ingress"] else "egress")
+    return [*words, "wash" if queue["wash"] else "nowash", "split-gso"]
+
+
 def _sfq(queue: Plan, refuse: Refuse) -> Sequence[str]:
     words = ["sfq"]
     for key in ("limit", "depth", "divisor", "flows", "quantum"):
@@ -160,7 +202,7 @@ def _sfq(queue: Plan, refuse: Refuse) -> Sequence[str]:
 
 
 def _prio(
-    device: str, start: str, handle: int, bands: Sequence[Plan], refuse: Refuse
+    device: str, start: str, handle: int, bands: Sequence[Plan], refuse: Refuse, header: int
 ) -> Iterator[str]:
     if not 2 <= len(bands) <= 16:
         refuse("bands", "prio has 2 to 16 bands")
@@ -172,11 +214,11 @@ def _prio(
         inner = _below(refuse, f"bands[{number}].queue")
         below = 16 * handle + number + 1
         parent = f"{handle:x}:{number + 1:x}"
-        yield from commands(device, parent, below, band["queue"], inner)
+        yield from commands(device, parent, below, band["queue"], inner, header)
 
 
 def _classes(
-    device: str, start: str, handle: int, classes: Sequence[Plan], refuse: Refuse
+    device: str, start: str, handle: int, classes: Sequence[Plan], refuse: Refuse, header: int
 ) -> Iterator[str]:
     if len(classes) > 15:
         refuse("classes", "at most 15 are supported")
@@ -195,7 +237,7 @@ def _classes(
         yield from _filters(device, handle, number - 1, entry, key, refuse)
         inner = _below(refuse, f"{key}.queue")
         below = 16 * handle + number
-        yield from commands(device, f"{handle:x}:{number:x}", below, entry["queue"], inner)
+        yield from commands(device, f"{handle:x}:{number:x}", below, entry["queue"], inner, header)
 
 
 def _filters(
@@ -212,6 +254,8 @@ def _filters(
             for ports in _ports(match):
                 words = [] if protocol is None else [f"match ip protocol {protocol} 0xff"]
                 words += [f"match ip {side} {port} 0xffff" for side, port in ports]
+                if match["dscp"] is not None:
+                    words.append(f"match ip dsfield {match['dscp'] << 2:#x} 0xfc")
                 yield (
                     f"filter add dev {device} parent {handle:x}: protocol ip prio {number + 1} u32 "
                     f"{' '.join(words)} flowid {handle:x}:{number + 1:x}"
@@ -261,9 +305,17 @@ _WORDS: Mapping[str, Callable[[Plan, Refuse], Sequence[str]]] = {
     "fq-codel": _fq_codel,
     "fq": _fq,
     "dualpi2": _dualpi2,
+    "fq-pie": _fq_pie,
     "pie": _pie,
     "sfq": _sfq,
 }
+
+_PIE = frozenset(
+    {
+        *("limit", "target", "tupdate", "jiffy", "alpha", "beta", "ecn", "bytemode"),
+        *("dq_rate_estimator", "mtu"),
+    }
+)
 
 _KEYS: Mapping[str, frozenset[str]] = {
     "pfifo": frozenset({"limit"}),
@@ -286,7 +338,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
         {
             *("limit", "flow_limit", "quantum", "initial_quantum", "maxrate"),
             *("low_rate_threshold", "refill_delay", "orphan_mask", "ce_threshold"),
-            *("horizon", "horizon_drop"),
+            *("horizon", "horizon_drop", "bands"),
         }
     ),
     "dualpi2": frozenset(
@@ -296,12 +348,14 @@ _KEYS: Mapping[str, frozenset[str]] = {
             *("drop_on_overload", "drop_enqueue", "any_ect", "mtu", "idles"),
         }
     ),
-    "pie": frozenset(
+    "cake": frozenset(
         {
-            *("limit", "target", "tupdate", "jiffy", "alpha", "beta", "ecn", "bytemode"),
-            *("dq_rate_estimator", "mtu"),
+            *("rate", "tins", "isolation", "rtt", "memory_limit", "overhead", "mpu", "link_layer"),
+            *("ack_filter", "ingress", "wash", "mtu"),
         }
     ),
+    "pie": _PIE,
+    "fq-pie": _PIE | {"flows", "quantum", "ecn_prob"},
     "sfq": frozenset({"limit", "depth", "divisor", "flows", "quantum", "perturb", "headdrop"}),
     "prio": frozenset({"bands"}),
     "classes": frozenset({"classes"}),

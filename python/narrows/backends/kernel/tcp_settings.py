@@ -33,6 +33,7 @@ _KNOWN = {
         "congestion",
         "pacing",
         "segmentation_offload",
+        "slow_start",
         "hystart",
         "restart_after_idle",
         "ecn",
@@ -80,6 +81,7 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         profile: The settings of the kernel's own profile: `linux-6`, or that of a period kernel.
         refuse: Called for each key that cannot be honoured.
     """
+    features: dict[str, str] = {}
     for key in sorted(_FIXED):
         if settings[key] != profile[key]:
             refuse(key, "Linux has no switch for it")
@@ -92,8 +94,19 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         refuse("recovery", "Linux has sack, or new-reno without it")
     if settings["congestion"] == "cubic" and not settings["hystart"]:
         refuse("hystart", "it is one switch for the whole kernel")
+    if settings["slow_start"] != "standard":
+        refuse("slow_start", "no kernel here has HyStart++; Linux's own is hystart")
+    congestion = settings["congestion"]
+    if isinstance(congestion, dict):
+        own = congestion["custom"]
+        if own["settings"]:
+            refuse("congestion", "a kernel's congestion control has no settings of a scenario")
+        congestion = own["name"]
+        features[congestion] = "congestion"
     if settings["congestion"] == "prague":
         refuse("congestion", "no packaged kernel has Prague")
+    if settings["congestion"] == "bbr-v3":
+        refuse("congestion", "no packaged kernel has BBR v3; theirs is v1, bbr")
     if settings["congestion"] == "dctcp" and not settings["ecn"]:
         refuse("ecn", "Linux's DCTCP always asks for ECN")
     if settings.get("segmentation_offload"):
@@ -108,7 +121,6 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
     if settings["min_rto"] != profile["min_rto"]:
         # The attribute is in milliseconds.
         metrics.append(("rto_min", round(settings["min_rto"] / 10**9)))
-    features = {}
     if settings["congestion"] in _CONTROLS:
         features[settings["congestion"]] = "congestion"
     if settings.get("accurate_ecn"):
@@ -122,7 +134,7 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         sysctls=_sysctls(settings),
         needed=needed,
         features=features,
-        congestion=settings["congestion"],
+        congestion=congestion,
         mss=None if settings["mss"] == profile["mss"] else settings["mss"],
         nodelay=not settings["nagle"],
         pacing=bool(settings.get("pacing")),

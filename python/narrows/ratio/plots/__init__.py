@@ -8,7 +8,7 @@ from narrows.ratio.plots.day import over_day_plot
 from narrows.ratio.plots.histogram import histogram_plot, histograms_plot
 from narrows.ratio.plots.line import excess_plot, line_plot
 from narrows.ratio.plots.ridges import ridges_plot
-from narrows.ratio.plots.world import hover_map, map_plot
+from narrows.ratio.plots.world import hover_map
 
 __all__ = [
     "excess_plot",
@@ -17,7 +17,6 @@ __all__ = [
     "histograms_plot",
     "hover_map",
     "line_plot",
-    "map_plot",
     "over_day_plot",
     "ratio_cdf",
     "ridges_plot",

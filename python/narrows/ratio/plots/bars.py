@@ -4,63 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from matplotlib.figure import Figure
-
 from narrows.ratio.failures import Failures
-from narrows.report import style
-from narrows.report.style import BLUE, GREEN, INK, MUTED, ORANGE, PURPLE, SKY, VERMILION
+from narrows.records.plotted import Axis
+from narrows.report.drawing import Bar, Drawing, Part
 
 _COLOURS = {
-    "timeout": BLUE,
-    "closed": VERMILION,
-    "reset": ORANGE,
-    "refused": GREEN,
-    "unreachable": SKY,
-    "malformed": PURPLE,
-    "mismatched": MUTED,
-    "handshake-failed": INK,
-    "failed": "#999999",
+    "timeout": "blue",
+    "closed": "vermilion",
+    "reset": "orange",
+    "refused": "green",
+    "unreachable": "sky",
+    "malformed": "purple",
+    "mismatched": "muted",
+    "handshake-failed": "ink",
+    "failed": "grid",
 }
 
 
-@style.styled
-def failures_plot(failures: Sequence[Failures]) -> Figure:
+def failures_plot(failures: Sequence[Failures]) -> Drawing:
     """A bar for each server and transport: percent of the queries that were asked."""
-    shown = [part for part in failures if part.asked]
-    figure, axes = style.new_figure(height=1.5 + 0.28 * len(shown))
-    named: set[str] = set()
-    longest = max((100.0 * part.share for part in shown), default=0.0)
-    for row, part in enumerate(reversed(shown)):
-        left = 0.0
-        for kind, count in part.kinds.items():
-            width = 100.0 * count / part.asked
-            axes.barh(
-                row,
-                width,
-                left=left,
-                height=0.7,
-                color=_COLOURS.get(kind, MUTED),
-                label=None if kind in named else kind,
-            )
-            named.add(kind)
-            left += width
-        axes.text(
-            left + 0.01 * max(longest, 0.01),
-            row,
-            f"{100.0 * part.share:.2f} %",
-            va="center",
-            fontsize=8.5,
-        )
-    axes.set_yticks(
-        range(len(shown)), [f"{part.server}, {part.transport}" for part in reversed(shown)]
-    )
-    # A row without a bar needs space too.
-    axes.set_ylim(-0.6, len(shown) - 0.4)
+    bars = []
+    longest = 0.0
+    for each in failures:
+        if not each.asked:
+            continue
+        parts: list[Part] = []
+        end = 0.0
+        for kind, count in each.kinds.items():
+            begin, end = end, end + 100.0 * count / each.asked
+            parts.append(Part(begin, end, _COLOURS.get(kind, "muted"), kind))
+        longest = max(longest, end)
+        text = f"{100.0 * each.share:.2f} %"
+        bars.append(Bar(f"{each.server}, {each.transport}", parts, text=text))
     # If nothing failed, the axis ends at one percent; a shorter axis would suggest failures.
-    axes.set_xlim(0.0, 1.15 * longest or 1.0)
-    axes.grid(visible=False, axis="y")
-    axes.set_xlabel("percent of the queries that were asked")
-    axes.set_title("Unanswered")
-    if named:
-        style.below(figure, columns=5)
-    return figure
+    return Drawing(
+        "Unanswered",
+        Axis("share of the queries that were asked (%)", ends=(0.0, longest or 1.0)),
+        Axis(""),
+        bars=bars,
+        height=1.5 + 0.28 * len(bars),
+    )

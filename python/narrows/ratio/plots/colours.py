@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from narrows.report.style import BLUE, INK, ORANGE, PURPLE, SKY, VERMILION
+from narrows.records.plotted import Color
 
 
 @dataclass(frozen=True)
@@ -16,17 +16,17 @@ class Range:
 
     upper: float
     """The upper end, which is not included."""
-    colour: str
+    colour: Color
     words: str
 
 
 RANGES = (
-    Range(1.8, PURPLE, "below 1.8"),
-    Range(2.2, BLUE, "1.8 to 2.2: two round trips"),
-    Range(2.7, SKY, "2.2 to 2.7"),
-    Range(3.3, VERMILION, "2.7 to 3.3: three round trips"),
-    Range(10.0, ORANGE, "3.3 to 10"),
-    Range(float("inf"), INK, "10 or more"),
+    Range(1.8, "purple", "below 1.8"),
+    Range(2.2, "blue", "1.8 to 2.2: two round trips"),
+    Range(2.7, "sky", "2.2 to 2.7"),
+    Range(3.3, "vermilion", "2.7 to 3.3: three round trips"),
+    Range(10.0, "orange", "3.3 to 10"),
+    Range(float("inf"), "ink", "10 or more"),
 )
 
 _BOUNDS = np.array([part.upper for part in RANGES[:-1]])
@@ -37,6 +37,6 @@ def range_of(ratios: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return np.searchsorted(_BOUNDS, ratios, side="right").astype(np.int64)
 
 
-def colour_of(ratio: float) -> str:
+def colour_of(ratio: float) -> Color:
     """The colour of one ratio."""
     return RANGES[int(range_of(np.array([ratio]))[0])].colour

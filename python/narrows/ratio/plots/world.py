@@ -1,4 +1,4 @@
-"""A map of vantage points coloured by ratio: as a plot, and as SVG with texts on hover.
+"""A map of vantage points coloured by ratio, as SVG with texts on hover.
 
 The outlines of countries are Natural Earth's (1:110m, public domain). They come with narrows, which
 fetches nothing. Longitude and latitude are plotted directly, from 60 degrees south to 84 north.
@@ -13,21 +13,19 @@ from html import escape
 from importlib import resources
 
 import polars as pl
-from matplotlib.collections import PolyCollection
-from matplotlib.figure import Figure
 
 from narrows.ratio.analysis import Group
 from narrows.ratio.plots.colours import RANGES, range_of
-from narrows.report import style
-from narrows.report.style import PAPER
 
-_SOUTH, _NORTH = -60.0, 84.0
-_LAND = "#d9dee4"
+SOUTH, NORTH = -60.0, 84.0
+LAND = "#d9dee4"
+_PAPER = "#ffffff"
 _SCALE = 1000.0 / 360.0
 
 
 @cache
-def _outlines() -> tuple[tuple[tuple[float, float], ...], ...]:
+def outlines() -> tuple[tuple[tuple[float, float], ...], ...]:
+    """The outlines of countries, as longitudes and latitudes."""
     data = resources.files("narrows.ratio").joinpath("data/countries-110m.json.gz").read_bytes()
     rings = json.loads(gzip.decompress(data))
     return tuple(tuple((float(x), float(y)) for x, y in ring) for ring in rings)
@@ -47,43 +45,6 @@ def placed(group: Group, vantages: pl.DataFrame) -> pl.DataFrame:
     return table.with_columns(kind).sort((pl.col("kind") - 1).abs(), "vantage")
 
 
-_SIZES = ((100, 30.0), (1_500, 9.0), (float("inf"), 3.0))
-"""Area of a point by the number of points: few must be visible, many must not hide each other."""
-
-
-@style.styled
-def map_plot(points: pl.DataFrame, label: str) -> Figure:
-    """Points of `placed` on the outlines of countries."""
-    figure, axes = style.new_figure(height=4.1, width=8.4)
-    # With a fixed aspect, the layout leaves too little room for the title.
-    figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, 0.96))
-    axes.add_collection(
-        PolyCollection(_outlines(), facecolors=_LAND, edgecolors=PAPER, linewidths=0.4, zorder=1)
-    )
-    size = next(size for most, size in _SIZES if points.height <= most)
-    for number, part in enumerate(RANGES):
-        chosen = points.filter(kind=number)
-        if chosen.height:
-            axes.scatter(
-                chosen["longitude"].to_numpy(),
-                chosen["latitude"].to_numpy(),
-                s=size,
-                color=part.colour,
-                linewidths=0,
-                alpha=0.85,
-                zorder=2 + abs(number - 1),
-                label=f"{part.words} ({chosen.height})",
-                rasterized=points.height > 3_000,
-            )
-    axes.set_xlim(-180.0, 180.0)
-    axes.set_ylim(_SOUTH, _NORTH)
-    axes.set_aspect("equal")
-    axes.set_axis_off()
-    axes.set_title(f"{label}: median ratio of {points.height} vantage points")
-    style.below(figure, columns=3, markers=(60.0 / size) ** 0.5)
-    return figure
-
-
 def hover_map(points: pl.DataFrame, name: str, alt: str) -> str:
     """The same map as an element of a page; each point describes itself under the pointer.
 
@@ -92,11 +53,11 @@ def hover_map(points: pl.DataFrame, name: str, alt: str) -> str:
         name: Unique on the page.
         alt: What the map shows, in one sentence.
     """
-    height = (_NORTH - _SOUTH) * _SCALE
+    height = (NORTH - SOUTH) * _SCALE
     land = "".join(
         "M" + "L".join(f"{_x(x):.1f} {_y(y):.1f}" for x, y in ring) + "Z"
-        for ring in _outlines()
-        if max(y for _, y in ring) > _SOUTH
+        for ring in outlines()
+        if max(y for _, y in ring) > SOUTH
     )
     radius = 4.0 if points.height < 1_500 else 2.2
     spots = []
@@ -104,13 +65,13 @@ def hover_map(points: pl.DataFrame, name: str, alt: str) -> str:
         colour = RANGES[row["kind"]].colour
         spots.append(
             f'<circle cx="{_x(row["longitude"]):.1f}" cy="{_y(row["latitude"]):.1f}" '
-            f'r="{radius}" fill="var({_VARIABLE[colour]}, {colour})">'
+            f'r="{radius}" fill="var(--{colour})">'
             f"<title>{escape(_said(row))}</title></circle>"
         )
     return (
         f'<svg viewBox="0 0 1000 {height:.0f}" role="img" aria-labelledby="{name}-title" '
         f'class="map"><title id="{name}-title">{escape(alt)}</title>'
-        f'<path d="{land}" fill="var(--grid, {_LAND})" stroke="var(--paper, {PAPER})" '
+        f'<path d="{land}" fill="var(--grid, {LAND})" stroke="var(--paper, {_PAPER})" '
         f'stroke-width="0.6"/><g fill-opacity="0.85">{"".join(spots)}</g></svg>'
     )
 
@@ -120,7 +81,7 @@ def _x(longitude: float) -> float:
 
 
 def _y(latitude: float) -> float:
-    return (_NORTH - latitude) * _SCALE
+    return (NORTH - latitude) * _SCALE
 
 
 def _said(row: dict[str, object]) -> str:
@@ -133,13 +94,3 @@ def _said(row: dict[str, object]) -> str:
         f"({row['tcp_ms']:.1f} ms over TCP, {row['udp_ms']:.1f} ms over UDP, "
         f"{row['pairs']} pair{'' if row['pairs'] == 1 else 's'})"
     )
-
-
-_VARIABLE = {
-    part.colour: variable
-    for part, variable in zip(
-        RANGES,
-        ("--purple", "--blue", "--sky", "--vermilion", "--orange", "--ink"),
-        strict=True,
-    )
-}

@@ -1,44 +1,32 @@
-"""One plot per file; each function takes runs and returns a Matplotlib figure."""
+"""One plot per file: those here declare plots of runs; others draw sweeps and comparisons."""
 
 from __future__ import annotations
 
-from narrows.report.plots.against import Mean, Series, Ticks, against
 from narrows.report.plots.attempts import attempts
 from narrows.report.plots.backlog import backlog
-from narrows.report.plots.backlogs import backlogs
-from narrows.report.plots.differences import Change, differences
-from narrows.report.plots.drop_rate import drop_rate, ewma
-from narrows.report.plots.first_attempt import Bar, first_attempt
-from narrows.report.plots.flow_states import QUANTITIES, Quantity, curve, flow_lines, flow_states
+from narrows.report.plots.drop_rate import drop_rate
+from narrows.report.plots.flow_states import QUANTITIES, flow_lines, flow_states, mean_of_line
 from narrows.report.plots.goodput import goodput, goodput_groups, goodputs, series_name
 from narrows.report.plots.response_cdf import response_cdf
 from narrows.report.plots.sojourn import sojourn
 from narrows.report.plots.utilisation import utilisation
+from narrows.report.plots.waits import waiting_classes, waits
 
 __all__ = [
     "QUANTITIES",
-    "Bar",
-    "Change",
-    "Mean",
-    "Quantity",
-    "Series",
-    "Ticks",
-    "against",
     "attempts",
     "backlog",
-    "backlogs",
-    "curve",
-    "differences",
     "drop_rate",
-    "ewma",
-    "first_attempt",
     "flow_lines",
     "flow_states",
     "goodput",
     "goodput_groups",
     "goodputs",
+    "mean_of_line",
     "response_cdf",
     "series_name",
     "sojourn",
     "utilisation",
+    "waiting_classes",
+    "waits",
 ]

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
-from matplotlib.figure import Figure
 
-from narrows.report import style
-from narrows.report.plots.over_time import over_time
-from narrows.report.style import CYCLE, Floats
+from narrows.records.numbers import Floats
+from narrows.records.plotted import Declaration, Extreme, Means, Series, Where
+from narrows.report.drawing import CYCLE
+from narrows.report.evaluate import Data, points_of
+from narrows.report.plots.over_time import TIME, events, from_zero
 from narrows.results import Run
 from narrows.results.flow_states import sampled_connections, sampled_groups
 
@@ -102,9 +102,11 @@ class Line(NamedTuple):
 
     label: str
     color: str
-    rows: pl.DataFrame
-    """Samples of a connection, or means over a group's open connections."""
-    behind: Sequence[pl.DataFrame] = ()
+    where: Where
+    """The samples of a connection, or of all connections of a group."""
+    mean: bool = False
+    """Whether it is the mean over a group's open connections."""
+    behind: Sequence[Where] = ()
     """The samples of connections of which it is the mean, at most `MOST_LINES`."""
 
 
@@ -119,17 +121,16 @@ def flow_lines(run: Run) -> list[Line]:
     largest = sorted(groups, key=lambda group: -groups[group].height)[: len(CYCLE)]
     parts = {group: sampled_connections(rows) for group, rows in groups.items() if group in largest}
     if sum(map(len, parts.values())) > len(CYCLE):
-        ticks = samples.select("t_s").unique(maintain_order=True)
         return [
-            _of_group(group, list(part.values()), ticks, color)
+            _of_group(group, part, color)
             for (group, part), color in zip(parts.items(), CYCLE, strict=False)
         ]
-    named = [
-        (_name(group, number, rows, len(part)), rows)
+    named: list[tuple[str, Where]] = [
+        (_name(group, number, rows, len(part)), {"group": group, "connection": number})
         for group, part in parts.items()
         for number, rows in part.items()
     ]
-    return [Line(name, color, rows) for (name, rows), color in zip(named, CYCLE, strict=False)]
+    return [Line(name, color, where) for (name, where), color in zip(named, CYCLE, strict=False)]
 
 
 def _name(group: str, number: int, rows: pl.DataFrame, connections: int) -> str:
@@ -139,70 +140,66 @@ def _name(group: str, number: int, rows: pl.DataFrame, connections: int) -> str:
     return rows.get_column("name")[0] or f"{group}, connection {number}"
 
 
-def _of_group(group: str, parts: list[pl.DataFrame], ticks: pl.DataFrame, color: str) -> Line:
-    """The mean over a group's open connections at each time; null while none is open."""
+def _of_group(group: str, parts: dict[int, pl.DataFrame], color: str) -> Line:
+    """The mean over a group's open connections at each time, with the connections behind it."""
     if len(parts) == 1:
-        return Line(group, color, parts[0])
-    columns = {"srtt_ms", *(quantity.column for quantity in QUANTITIES)}
-    means = pl.concat(parts).group_by("t_s").agg(pl.col(column).mean() for column in columns)
-    rows = ticks.join(means, on="t_s", how="left", maintain_order="left")
-    longest = sorted(parts, key=lambda part: -part.height)[:MOST_LINES]
-    return Line(f"{group}, mean of {len(parts)} connections", color, rows, longest)
+        return Line(group, color, {"group": group})
+    longest = sorted(parts, key=lambda number: -parts[number].height)[:MOST_LINES]
+    behind: list[Where] = [{"group": group, "connection": number} for number in longest]
+    name = f"{group}, mean of {len(parts)} connections"
+    return Line(name, color, {"group": group}, mean=True, behind=behind)
 
 
-@style.styled
-def flow_states(run: Run, quantity: Quantity) -> Figure:
+def flow_states(run: Run, quantity: Quantity) -> Declaration:
     """One of the `QUANTITIES` over time."""
-    figure, axes = style.new_figure(height=3.4)
-    drawstyle: Any = "steps-pre" if quantity.averaged else "default"
-    top, count = 0.0, 0
     lines = flow_lines(run)
-    grouped = any(line.behind for line in lines)
+    shown: list[Series] = []
     for line in lines:
-        times, values = curve(line.rows, quantity)
-        if np.isnan(values).all():
-            continue
-        count += 1
-        axes.plot(
-            *style.thin(times, values),
-            color=line.color,
-            linewidth=1.6 if line.behind else 1.1,
-            drawstyle=drawstyle,
-            label=line.label,
-        )
-        top = max(top, float(np.nanmax(values)))
-        for rows in line.behind:
-            thin = curve(rows, quantity)
-            style.faint(axes, *style.thin(*thin), line.color, drawstyle)
-            top = max(top, float(np.nanmax(thin[1], initial=0.0)))
-    title = f"{quantity.title}, by {'group' if grouped else 'connection'}"
-    over_time(axes, [run], top, title, quantity.label)
-    if count > 1 or grouped:
-        style.below(figure, 3)
-    return figure
-
-
-def curve(rows: pl.DataFrame, quantity: Quantity) -> tuple[Floats, Floats]:
-    """The times and values of a line; NaN where it has none."""
-    times = rows.get_column("t_s").to_numpy()
-    values = rows.get_column(quantity.column).cast(pl.Float64).fill_null(math.nan).to_numpy()
-    values = quantity.scale * values
-    if not quantity.averaged or len(times) < 2:
-        return times, values
-    apart = float(times[1] - times[0])
-    if apart <= 0:
-        return times, values
-    round_trip_s = 1e-3 * float(rows.get_column("srtt_ms").fill_null(0.0).to_numpy().max())
-    together = max(
-        math.ceil(len(times) / _MOST_MEANS), math.ceil(_ROUND_TRIPS * round_trip_s / apart)
+        shown.append(_series(line.label, line.color, line.where, quantity, mean=line.mean))
+        shown += [_series("", line.color, where, quantity, seed=True) for where in line.behind]
+    grouped = any(line.behind for line in lines)
+    return Declaration(
+        quantity.name,
+        f"{quantity.title}, by {'group' if grouped else 'connection'}",
+        TIME,
+        from_zero(quantity.label),
+        tuple(shown),
+        events([run]),
     )
-    together = min(len(times), max(1, together))
-    ends = np.arange(together - 1, len(times), together)
-    parts = values[: len(ends) * together].reshape(len(ends), together)
-    # Where no connection is open, there is no mean.
-    counts = np.sum(~np.isnan(parts), axis=1)
-    means = np.full(len(ends), np.nan)
-    np.divide(np.nansum(parts, axis=1), counts, out=means, where=counts > 0)
-    # A step reaches back to the end of the interval before.
-    start = times[0] - apart
-    return np.concatenate([[start], times[ends]]), np.concatenate([means[:1], means])
+
+
+def _series(
+    label: str,
+    color: str,
+    where: Where,
+    quantity: Quantity,
+    *,
+    mean: bool = False,
+    seed: bool = False,
+) -> Series:
+    y = ("*", quantity.scale, ("mean", quantity.column) if mean else quantity.column)
+    trip = Extreme("max", "flow_states", ("*", 1e-3 * _ROUND_TRIPS, "srtt_ms"), where)
+    return Series(
+        label,
+        "flow_states",
+        "t_s",
+        y,
+        where,
+        "before" if quantity.averaged else "line",
+        color,
+        by=mean,
+        change=Means(trip, _MOST_MEANS) if quantity.averaged else None,
+        omit="missing",
+        width=0.6 if seed else 1.6 if mean else 1.1,
+        seed=seed,
+    )
+
+
+def mean_of_line(run: Run, line: Line, quantity: Quantity) -> float | None:
+    """The mean over time of what a line shows; None if it has no value."""
+    (pair,) = points_of(
+        _series(line.label, line.color, line.where, quantity, mean=line.mean),
+        Data(run.tables, run.end_s),
+    ).values()
+    known: Floats = pair[1][~np.isnan(pair[1])]
+    return float(known.mean()) if len(known) else None

@@ -2,61 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-import numpy as np
-from matplotlib.figure import Figure
-
-from narrows.report import marks, seeds, style
-from narrows.report.plots.over_time import over_time
-from narrows.report.source import NONE, column, queue_facts
+from narrows.records.plotted import Declaration, Mark, Series
+from narrows.report.plots.over_time import TIME, events, from_zero
+from narrows.report.source import queue_facts
 from narrows.results import Run
 
 
-@style.styled
-def sojourn(
-    runs: Mapping[str, Run], link: str, others: Mapping[str, Sequence[Run]] = NONE
-) -> Figure:
+def sojourn(runs: Mapping[str, Run], link: str) -> Declaration:
     """Mean sojourn of each sampling interval; for a single run, the longest and the target too.
 
     Args:
         runs: Runs by label.
         link: A link whose queue each of them sampled.
-        others: Other seeds of the runs.
     """
-    figure, axes = style.new_figure(height=3.2)
-    top = 0.0
-    for color, (label, run) in zip(_colors(len(runs)), runs.items(), strict=True):
-        if len(runs) == 1:
-            times, longest = column(run.queues, link, "sojourn_max_ms")
-            axes.plot(
-                *style.thin(times, longest),
-                color=style.SKY,
-                linewidth=0.8,
-                drawstyle="steps-pre",
-                label="longest",
-            )
-            top = max(top, _largest(longest))
-        each = [
-            column(one.queues, link, "sojourn_mean_ms") for one in (run, *others.get(label, ()))
-        ]
-        name = "mean of the packets that left" if len(runs) == 1 else label
-        top = max(top, seeds.draw(axes, each, name, color, "steps-pre"))
-    first = next(iter(runs.values()))
-    facts = queue_facts(first, link) if len(runs) == 1 else None
-    if facts is not None and facts.target_ms is not None:
-        marks.level(axes, facts.target_ms, f"target\n{facts.target_ms:g} ms", style.INK)
-        top = max(top, facts.target_ms)
-    title = f"Time in queue and ring at {link}"
-    over_time(axes, list(runs.values()), top, title, "time in queue (ms)")
-    style.below(figure)
-    return figure
-
-
-def _largest(values: style.Floats) -> float:
-    finite = values[~np.isnan(values)]
-    return float(finite.max()) if len(finite) else 0.0
-
-
-def _colors(count: int) -> list[str]:
-    return [style.CYCLE[i % len(style.CYCLE)] for i in range(count)]
+    every = list(runs.values())
+    facts = queue_facts(every[0], link) if len(every) == 1 else None
+    target = (
+        (Mark("y", facts.target_ms, f"target\n{facts.target_ms:g} ms", "ink", dash=True),)
+        if facts is not None and facts.target_ms is not None
+        else ()
+    )
+    of_link = {"link": link}
+    return Declaration(
+        f"sojourn-{link}",
+        f"Time in queue and ring at {link}",
+        TIME,
+        from_zero("time in queue (ms)"),
+        (
+            Series(
+                "longest",
+                "queues",
+                "t_s",
+                "sojourn_max_ms",
+                of_link,
+                "before",
+                "sky",
+                width=0.8,
+                several=False,
+            ),
+            Series(
+                "mean of the packets that left",
+                "queues",
+                "t_s",
+                "sojourn_mean_ms",
+                of_link,
+                "before",
+                "blue",
+            ),
+        ),
+        (*target, *events(every)),
+        height=3.2,
+    )

@@ -6,22 +6,23 @@ and a line in the list of `disciplines.rs`. A line in kinds.py gives it a name i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from narrows.scenario.queues.base import Discipline as Discipline
 from narrows.scenario.queues.base import Facts as Facts
 from narrows.scenario.queues.base import Settings as Settings
 from narrows.scenario.queues.declared import DISCIPLINES as DISCIPLINES
 from narrows.scenario.queues.declared import TABLES as TABLES
-from narrows.scenario.queues.declared import AnyDiscipline
-from narrows.scenario.queues.kinds import *  # noqa: F403
+from narrows.scenario.queues.declared import Queue as Queue
 
 if TYPE_CHECKING:
-    Queue = Discipline
-else:
-    Queue = AnyDiscipline
-    """Any queue discipline."""
+    from narrows.scenario.queues.kinds import *  # noqa: F403
 
-# The classes say that they are in this module; copying and pickling look them up here.
-globals().update(TABLES)
-globals().update({made.__name__: made for made in DISCIPLINES.values()})
+
+def __getattr__(name: str) -> Any:
+    """Finds a class by its name, for those who import it, and for copying and pickling."""
+    if name[0].isupper():
+        for made in (*DISCIPLINES.values(), *TABLES.values()):
+            if made.__name__ == name:
+                return made
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -87,6 +87,24 @@ class Discipline(Settings):
             yield refuse(what, hint, key)
 
 
+class Undeclared(Discipline):
+    """A discipline that the extension does not declare. What it does with settings is not known."""
+
+    decides_at_enqueue: ClassVar[bool] = False
+
+    @property
+    def facts(self) -> Facts:
+        """No more is known than that it has a backlog."""
+        return Facts("packets", (), None, several_lines=True, held=0)
+
+    def wrong_at(self, rate: int) -> None:
+        """Whoever has the discipline judges its settings when the run begins."""
+
+    def settled(self, rate: int) -> dict[str, Any]:
+        """The plan's form; no rate settles anything."""
+        return self.plain()
+
+
 # Cached, because links that `count` copies have the same queue.
 @lru_cache(4096)
 def _wrong(plan: str) -> tuple[str, str, str] | None:

@@ -7,15 +7,16 @@ and meanings; `_core.queue_disciplines` passes them on.
 from __future__ import annotations
 
 import json
-from functools import reduce
-from operator import or_
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, create_model, field_serializer
 
 from narrows import _core
 from narrows.scenario import declared
 from narrows.scenario.amounts import DataSize
+from narrows.scenario.base import OneOf
 from narrows.scenario.declared import annotation, text
 from narrows.scenario.queues.base import Discipline, Settings
 
@@ -52,7 +53,7 @@ def _annotation(key: dict[str, Any]) -> Any:
         case "list":
             return _tables(key)
         case "choice":
-            found: Any = "AnyDiscipline"
+            found: Any = Queue
         case _:
             found = annotation(key)
     return found | None if key["optional"] else found
@@ -64,12 +65,15 @@ def default(key: dict[str, Any]) -> Any:
         return ...
     if key["kind"] == "list":
         return ()
-    if key["kind"] == "choice":
-        return DISCIPLINES[key["default"]].model_construct(**_DEFAULTS[key["default"]])
+    if key["kind"] == "choice" and isinstance(key["default"], str):
+        made = DISCIPLINES[key["default"]]
+        # Nothing is read here, so that pydantic would not know how to write it.
+        made.model_rebuild()
+        return made.model_construct(**DISCIPLINES.defaults(key["default"]))
     return declared.default(key)
 
 
-def _in_unit(self: Any, value: float | None) -> float | str | None:
+def _in_unit(self: Any, value: float | None) -> Any:
     """A number of packets unchanged, or bytes as a size."""
     return str(DataSize(int(value))) if self.unit == "bytes" and value is not None else value
 
@@ -123,22 +127,45 @@ def _declared_discipline(listed: dict[str, Any]) -> type[Discipline]:
     return made
 
 
-DISCIPLINES: dict[str, type[Discipline]] = {}
+_UNDECLARED = ("plugin", "tc")
+"""Kinds that the extension does not declare. Each has a file of its name here."""
+
+
+class _Disciplines(Mapping[str, type[Discipline]]):
+    """The classes of the disciplines by name; each is made when it is first looked up."""
+
+    def __init__(self) -> None:
+        self._listed = {each["name"]: each for each in json.loads(_core.queue_disciplines())}
+        self._made: dict[str, type[Discipline]] = {}
+
+    def __getitem__(self, name: str) -> type[Discipline]:
+        if name in _UNDECLARED:
+            found: type[Discipline] = getattr(
+                import_module(f"narrows.scenario.queues.{name}"), name.capitalize()
+            )
+            return found
+        if name not in self._made:
+            self._made[name] = _declared_discipline(self._listed[name])
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([*self._listed, *_UNDECLARED])
+
+    def __len__(self) -> int:
+        return len(self._listed) + len(_UNDECLARED)
+
+    def defaults(self, name: str) -> dict[str, Any]:
+        """The declared defaults of its keys, of those too that a scenario has to give."""
+        keys = self._listed[name]["table"]["keys"] if name in self._listed else []
+        return {key["name"]: key["default"] for key in keys}
+
+
+DISCIPLINES = _Disciplines()
 """All disciplines by name, in the order in which they are documented."""
 
-_DEFAULTS: dict[str, dict[str, Any]] = {}
-"""The declared defaults of each discipline's keys, of those too that a scenario has to give."""
+if TYPE_CHECKING:
+    Queue = Discipline
+else:
 
-for _listed in json.loads(_core.queue_disciplines()):
-    _DEFAULTS[_listed["name"]] = {key["name"]: key["default"] for key in _listed["table"]["keys"]}
-    DISCIPLINES[_listed["name"]] = _declared_discipline(_listed)
-
-AnyDiscipline: Any = Annotated[
-    reduce(or_, DISCIPLINES.values()),
-    Field(discriminator="kind"),
-]
-"""Any queue discipline."""
-
-# Disciplines may contain others.
-for _class in (*TABLES.values(), *DISCIPLINES.values()):
-    _class.model_rebuild(force=True, _types_namespace={"AnyDiscipline": AnyDiscipline})
+    class Queue(OneOf, kinds=DISCIPLINES):
+        """Any queue discipline."""

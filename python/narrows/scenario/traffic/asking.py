@@ -44,7 +44,7 @@ class Asking(Group):
     service: Pauses = Duration("0 s")
     """Time from a request's arrival at a server to its answer: a duration, a list that starts again
     at its end, or a distribution such as `{ distribution = "exponential", mean = "5 ms" }`."""
-    tcp: Tcp = Tcp()
+    tcp: Tcp = Tcp.usual()
     """TCP settings of both ends. Nagle's algorithm is off unless `nagle = true` is given here,
     because programs that send requests and answers turn it off."""
 

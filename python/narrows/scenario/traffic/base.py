@@ -12,12 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from narrows.records import Record
 from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table
+from narrows.scenario.codepoints import Dscp
 from narrows.scenario.quantities import Name, Span
 
 if TYPE_CHECKING:
+    from narrows.records import Record
     from narrows.scenario.planner import Planner
 
 
@@ -56,6 +57,19 @@ class Leg(NamedTuple):
     """The group's key to name in an error if there is no path."""
 
 
+class Names(NamedTuple):
+    """The names that a group asks a DNS group for."""
+
+    key: str
+    """The group's key that names the DNS group."""
+    group: str
+    """That DNS group, which asks only for others."""
+    node: str
+    """The node at which both are."""
+    most: int
+    """The most names at once."""
+
+
 class Group(Table):
     """A group of traffic, with its ends in the network."""
 
@@ -74,6 +88,9 @@ class Group(Table):
     """Unique among traffic and DNS groups."""
     start: Span = Duration("0 s")
     """When the group begins."""
+    dscp: Dscp = 0
+    """The Differentiated Services code point of what its hosts send (RFC 2474): a number from 0 to
+    63, or a name such as `"CS1"`, `"AF41"`, `"EF"`, `"VA"` or `"LE"`. Both ends use it."""
 
     @abstractmethod
     def keyed_nodes(self) -> Iterator[tuple[str, str]]:
@@ -109,9 +126,17 @@ class Group(Table):
         """Each key below the group that names a DNS server's node, and the node."""
         return iter(())
 
+    def asks_for_names(self) -> Iterator[Names]:
+        """The names for which it asks DNS groups."""
+        return iter(())
+
     @abstractmethod
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """Its applications in the plan: the first gets the index `planner.position`."""
+
+    def codepoints(self) -> tuple[int, ...]:
+        """The code points of its applications; the last also holds for further ones."""
+        return (self.dscp,)
 
     def application(self, kind: str, **settings: Any) -> dict[str, Any]:
         """An application of the plan, with the group's name."""

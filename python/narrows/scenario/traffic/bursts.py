@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from narrows.records import Completed, Headline, Metric, Pen, Plot, Record, declared_table
+from narrows.records import Completed, Headline, Metric, Plot, Record, Series, declared_table
 from narrows.scenario.draws import Amounts, draw
 from narrows.scenario.traffic.connections import Connections
 
@@ -42,11 +42,6 @@ def _says(metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, bursts in runs.items():
-        pen.cdf(label, _times(bursts), of=bursts.height)
-
-
 BURSTS = Record(
     table=declared_table("bursts"),
     title="bursts",
@@ -80,7 +75,7 @@ BURSTS = Record(
                 "unfinished at the end. Each group has its own."
             ),
             says=_says,
-            draw=_draw,
+            series=(Series("", "bursts", ("-", "end_s", "start_s"), shape="cdf"),),
         ),
     ),
 )

@@ -31,7 +31,7 @@ class Connections(Flows):
     ecn_share: Probability | None = None
     """This share of the connections, spread evenly over the group, negotiates ECN; the others
     do not. Without it, `tcp.ecn` decides for all."""
-    tcp: Tcp = Tcp()
+    tcp: Tcp = Tcp.usual()
     """TCP settings of both ends."""
     opener: Literal["sender", "receiver"] = "sender"
     """The end that sends the SYN: the sender for an upload, the receiver for a download. It matters

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Headline, Metric, Pen, Plot, Record, declared_table
+from narrows.records import Headline, Metric, Plot, Record, Series, declared_table
 from narrows.scenario.amounts import SECOND, DataSize
 from narrows.scenario.declared import TABLES, Declared, DeclaredTable
 from narrows.scenario.quantities import Name, PositiveSpan, refuse
@@ -59,13 +59,6 @@ def _entries_say(metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-def _draw_entries(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, rows in runs.items():
-        by_time = rows.group_by("t_s", maintain_order=True).agg(_of("half_open").max())
-        pen.series(label, by_time.get_column("t_s"), by_time.get_column("half_open"))
-    pen.from_zero()
-
-
 def _replies_say(metrics: Mapping[str, Any]) -> str | None:
     if not metrics["replies"]:
         return None
@@ -75,19 +68,7 @@ def _replies_say(metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-def _draw_replies(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, rows in runs.items():
-        mbits = 8e-6 * _of("reply_bytes") / (_of("t_s") - _of("from_s"))
-        by_time = rows.group_by("t_s", maintain_order=True).agg(mbits.sum().alias("mbits"))
-        pen.series(label, by_time.get_column("t_s"), by_time.get_column("mbits"))
-    pen.from_zero()
-
-
-def _of(column: str) -> pl.Expr:
-    import polars as pl
-
-    return pl.col(column)
-
+_MBITS = ("/", ("*", 8e-6, "reply_bytes"), ("-", "t_s", "from_s"))
 
 FLOODS = Record(
     table=declared_table("floods"),
@@ -127,7 +108,7 @@ FLOODS = Record(
                 "the flood, entries stay until their SYN-ACKs have been repeated often enough."
             ),
             says=_entries_say,
-            draw=_draw_entries,
+            series=(Series("", "floods", "t_s", ("max", "half_open"), by=True),),
         ),
         Plot(
             "flood-replies",
@@ -136,7 +117,7 @@ FLOODS = Record(
             y="replies\n(Mbit/s)",
             caption="IP packets of replies that arrive at addresses that did not ask.",
             says=_replies_say,
-            draw=_draw_replies,
+            series=(Series("", "floods", "t_s", ("sum", _MBITS), by=True),),
         ),
     ),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Completed, Headline, Metric, Pen, Plot, Record, declared_table
+from narrows.records import Completed, Headline, Metric, Plot, Record, Series, declared_table
 from narrows.scenario.amounts import Duration
 from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.draws import Pauses, Sizes
@@ -61,11 +61,6 @@ def _says(metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, rounds in runs.items():
-        pen.cdf(label, 1e3 * _times(rounds), of=rounds.height)
-
-
 ROUNDS = Record(
     table=declared_table("rounds"),
     title="incast",
@@ -110,7 +105,7 @@ ROUNDS = Record(
                 "ends below 100 % where rounds had no end."
             ),
             says=_says,
-            draw=_draw,
+            series=(Series("", "rounds", ("*", 1e3, ("-", "end_s", "start_s")), shape="cdf"),),
         ),
     ),
 )

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import cycle
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Completed, Headline, Metric, Pen, Plot, Record, declared_table
+from narrows.records import (
+    Completed,
+    Headline,
+    Metric,
+    Plot,
+    Record,
+    Series,
+    Spans,
+    declared_table,
+)
 from narrows.scenario.amounts import Duration
 from narrows.scenario.base import Table as Keys
-from narrows.scenario.declared import DeclaredTable, find
+from narrows.scenario.declared import Declared, DeclaredTable, find
 from narrows.scenario.dns_quic import Quic
 from narrows.scenario.draws import Pauses, Sizes, draw
 from narrows.scenario.quantities import Name, Span, refuse
 from narrows.scenario.rules import Faults, Unknown, rule
 from narrows.scenario.tcp import Tcp
 from narrows.scenario.traffic.asking import Asking, bounded
-from narrows.scenario.traffic.base import Amount, Countable, Leg
+from narrows.scenario.traffic.base import Amount, Countable, Leg, Names
+from narrows.scenario.traffic.page_names import LOOKUPS
 from narrows.scenario.traffic.page_profiles import PROFILES
 from narrows.scenario.traffic.secure import PageTls
 
@@ -67,11 +78,6 @@ def _pages_say(metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-def _draw_pages(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, pages in runs.items():
-        pen.cdf(label, _times(pages), of=pages.height)
-
-
 PAGES = Record(
     table=declared_table("pages"),
     title="pages",
@@ -113,7 +119,7 @@ PAGES = Record(
                 "The curve ends below 100 % where loads failed or were unfinished at the end."
             ),
             says=_pages_say,
-            draw=_draw_pages,
+            series=(Series("", "pages", ("-", "end_s", "start_s"), shape="cdf"),),
         ),
     ),
 )
@@ -152,52 +158,14 @@ def _first_load(objects: pl.DataFrame) -> pl.DataFrame:
 def _objects_say(metrics: Mapping[str, Any]) -> str | None:
     if not metrics["shown"]:
         return None
+    took = "had not arrived at the end"
+    if metrics["came"]:
+        took = f"took {metrics['fetched_mean_ms']:.4g} ms from there"
     return (
         f"Bars: the {metrics['shown']} objects of the load. On average over all loads, "
         f"an object waited {metrics['waited_mean_ms']:.4g} ms for a connection (0 where one was "
-        "free) and took "
-        f"{metrics['fetched_mean_ms']:.4g} ms from there."
+        f"free) and {took}."
     )
-
-
-MOST_NAMES = 24
-"""The most objects that have room for their names in the plot of a load."""
-
-
-def _draw_objects(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    """Draws bars of one load: thin while an object waits for a connection, thick from then on."""
-    axes = pen.axes
-    shift, lowest = 0, 0
-    names: dict[int, str] = {}
-    whose: list[str] = []
-    for label, objects in runs.items():
-        rows = _first_load(objects)
-        if rows.is_empty():
-            continue
-        ready, asked = rows.get_column("ready_s"), rows.get_column("asked_s")
-        begin = min(ready)
-        # An object that never arrived gets a bar that ends with the last arrival.
-        last = max([*asked, *rows.get_column("end_s").drop_nulls()])
-        ends = rows.get_column("end_s").fill_null(last)
-        places = [shift + number for number in range(rows.height)]
-        pen.series(label, [], [])
-        color = axes.lines[-1].get_color()
-        axes.hlines(places, ready - begin, asked - begin, color=color, linewidth=0.6)
-        axes.hlines(places, asked - begin, ends - begin, color=color, linewidth=2.4)
-        first = rows.row(0, named=True)
-        whose.append(f"{first['group']}, browser {first['browser']}, load {first['load']}")
-        names.update(zip(places, rows.get_column("object"), strict=True))
-        shift += rows.height + 2
-        lowest = max(lowest, places[-1])
-    # Numbers would mean nothing here, and with one object the axis would show fractions.
-    shown = names if len(names) <= MOST_NAMES else {}
-    axes.set_yticks(list(shown), list(shown.values()), fontsize=8)
-    axes.set_ylim(lowest + 1.5, -1.5)
-    axes.set_xlim(left=0.0)
-    if whose:
-        # Beside the title: bars may be anywhere below.
-        text = "; ".join(dict.fromkeys(whose))
-        axes.text(1.0, 1.01, text, transform=axes.transAxes, fontsize=8, ha="right", va="bottom")
 
 
 WATERFALL = Record(
@@ -233,7 +201,13 @@ WATERFALL = Record(
                 "connection, a thick one goes from its request to its last byte."
             ),
             says=_objects_say,
-            draw=_draw_objects,
+            bars=Spans(
+                "objects",
+                "object",
+                ("ready_s", "asked_s", "end_s"),
+                ("group", "browser", "load"),
+                "{group}, browser {browser}, load {load}",
+            ),
             single=True,
         ),
     ),
@@ -267,12 +241,21 @@ class Page(
     DeclaredTable,
     Asking,
     declares="Page",
-    without=("responder", "servers", "tcp", "start", "connections", "streams", "secure"),
+    without=(
+        "responder",
+        "servers",
+        "tcp",
+        "start",
+        "connections",
+        "streams",
+        "secure",
+        "resolver",
+    ),
 ):
     """Browsers that load a web page by HTTP/1.1, 2 or 3. Each load opens new connections."""
 
     countables: ClassVar[tuple[Countable, ...]] = (BROWSERS, OBJECTS)
-    records: ClassVar[tuple[Record, ...]] = (PAGES, WATERFALL)
+    records: ClassVar[tuple[Record, ...]] = (PAGES, WATERFALL, LOOKUPS)
 
     kind: Literal["page"] = "page"
     """Which kind of traffic this is."""
@@ -286,9 +269,9 @@ class Page(
     transport: Literal["tcp", "tls", "quic"] = "tcp"
     """What carries the page: TCP without encryption, TLS 1.3 on TCP, or QUIC (RFC 9000), which is
     always encrypted."""
-    tls: PageTls = PageTls()
+    tls: PageTls = PageTls.usual()
     """Sessions and certificates, if the transport is encrypted."""
-    quic: Quic = Quic()
+    quic: Quic = Quic.usual()
     """How both ends speak QUIC."""
     objects: Objects | None = None
     """What the page consists of; the first object is the page itself. Give this or `profile`."""
@@ -298,6 +281,37 @@ class Page(
     pause: Pauses = Duration("0 s")
     """Time from the end of a load to the start of the next: a duration, a list, or a
     distribution."""
+
+    resolver: Name | None = None
+    """The DNS group that browsers ask for the names of servers before they connect, once for each
+    name in a load. It begins at the same node, and has `queries = 0`. Without it, browsers know all
+    addresses."""
+    hosts: Annotated[int, Field(strict=True, ge=1, le=MOST_OBJECTS)] | None = None
+    """Number of names of a page, dealt to its servers in turn; a server's objects are dealt to its
+    names in turn. Browsers have connections of their own for each name. By default one for each
+    server."""
+    cached: Annotated[float, Declared("PageResolver", "cached")] = 0.0
+    """Share of the names that a browser knows when it needs them, from an earlier load or another
+    page."""
+
+    @rule
+    def _names_have_a_use(self) -> Faults:
+        if self.resolver is not None:
+            return
+        # A run's scenario has every default.
+        for key in ("hosts", "cached"):
+            if getattr(self, key):
+                yield refuse("has no effect without a resolver", "name a DNS group", key)
+
+    @rule
+    def _names_are_enough(self) -> Faults:
+        servers, of_each = len(self._servers), self.of_each
+        if self.hosts is not None and not servers <= self.hosts <= of_each:
+            yield refuse(
+                f"must be {servers} to {of_each}: each server has a name, and each name an object",
+                "leave it out, or change it",
+                "hosts",
+            )
 
     @rule
     def _has_one_list_of_objects(self) -> Faults:
@@ -394,6 +408,16 @@ class Page(
         """Objects of a load."""
         return sum(entry.number for entry in self.entries)
 
+    @property
+    def _servers(self) -> list[str]:
+        """The nodes that answer, without repetition."""
+        return [*dict.fromkeys(entry.server or self.server for entry in self.entries)]
+
+    @property
+    def names(self) -> int:
+        """The number of its names that browsers may have to ask for; 0: they ask for none."""
+        return 0 if self.resolver is None else self.hosts or len(self._servers)
+
     def _keyed_servers(self) -> Iterator[tuple[str, str]]:
         yield "server", self.server
         for index, entry in enumerate(self.objects or ()):
@@ -411,6 +435,11 @@ class Page(
             yield Leg(self.client, server, None, "", key)
             yield Leg(server, self.client, None, "", key)
 
+    def asks_for_names(self) -> Iterator[Names]:
+        """The names of its servers."""
+        if self.resolver is not None:
+            yield Names("resolver", self.resolver, self.client, self.browsers * self.names)
+
     def beginnings(self) -> tuple[int, int]:
         """When the first and the last browser begin, at the latest."""
         return self.start, self.start + self.spread
@@ -418,7 +447,7 @@ class Page(
     @property
     def wants_ecn(self) -> bool:
         """Whether its connections use ECN."""
-        return self.quic.ecn if self.transport == "quic" else super().wants_ecn
+        return self.quic.wants_ecn if self.transport == "quic" else super().wants_ecn
 
     def amounts(self) -> Iterator[Amount]:
         """Its browsers, and the objects of all loads."""
@@ -428,8 +457,9 @@ class Page(
 
     def lower(self, planner: Planner) -> list[dict[str, Any]]:
         """Two applications: the browsers, and what answers at all servers."""
-        names = dict.fromkeys(entry.server or self.server for entry in self.entries)
-        servers = {name: number for number, name in enumerate(names)}
+        nodes = self._servers
+        # Each name is an entry in the plan's list of servers.
+        servers = [nodes[number % len(nodes)] for number in range(self.names or len(nodes))]
         connections, streams = PROTOCOLS[self.speaks]
         quic = self.quic if self.transport == "quic" else None
         encrypts = self.transport != "tcp"
@@ -442,12 +472,23 @@ class Page(
             connections=connections,
             streams=streams,
             secure=self.tls.client(self.speaks, quic) if encrypts else None,
+            resolver=None,
             **self.plain() | {"objects": list(self._objects(servers))},
         )
+        if self.resolver is not None:
+            planner.at_last(lambda: self._ask(planner, browsers["kind"]["page"]))
         return [browsers, self.responder(planner, self.tls.server(quic) if encrypts else None)]
 
-    def _objects(self, servers: dict[str, int]) -> Iterator[dict[str, Any]]:
+    def _ask(self, planner: Planner, plan: dict[str, Any]) -> None:
+        """Gives the plan of its browsers the resolver, which then has places for their names."""
+        assert self.resolver is not None, "it has one"
+        client = planner.find(self.resolver, "dns-client")
+        plan["resolver"] = {"client": client, "cached": self.cached}
+        planner.applications[client]["kind"]["dns-client"]["workers"] += self.browsers * self.names
+
+    def _objects(self, servers: list[str]) -> Iterator[dict[str, Any]]:
         """The page's objects in the plan, with entries for several objects written out."""
+        names = {node: cycle(_places(servers, node)) for node in servers}
         places: dict[str, range] = {}
         first = 0
         for entry in self.entries:
@@ -456,8 +497,13 @@ class Page(
             for number in range(entry.number):
                 yield {
                     "name": entry.name if entry.number == 1 else f"{entry.name}/{number}",
-                    "server": servers[entry.server or self.server],
+                    "server": next(names[entry.server or self.server]),
                     "bytes": draw(entry.size),
                     "after": [place for name in entry.after for place in places[name]],
                     "wait": entry.wait,
                 }
+
+
+def _places(entries: list[str], entry: str) -> list[int]:
+    """Where a list has an entry."""
+    return [place for place, other in enumerate(entries) if other == entry]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from narrows.records import Headline, Metric, Pen, Plot, Record, declared_table
+from narrows.records import Headline, Metric, Plot, Record, Series, declared_table
 from narrows.scenario.amounts import DataSize
 from narrows.scenario.declared import Declared, DeclaredTable
 from narrows.scenario.traffic.base import Amount, Countable
@@ -48,18 +48,6 @@ def _says(metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, rows in runs.items():
-        pen.cdf(label, rows.get_column("rtt_ms").drop_nulls(), of=rows.height)
-
-
-def _draw_times(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, rows in runs.items():
-        ordered = rows.sort("sent_s")
-        pen.series(label, ordered.get_column("sent_s"), ordered.get_column("rtt_ms"))
-    pen.from_zero()
-
-
 def _says_times(metrics: Mapping[str, Any]) -> str | None:
     if not metrics["answered"]:
         return None
@@ -98,7 +86,7 @@ PINGS = Record(
             y="round-trip time (ms)",
             caption="A point a probe; the line breaks where one was lost.",
             says=_says_times,
-            draw=_draw_times,
+            series=(Series("", "pings", "sent_s", "rtt_ms"),),
         ),
         Plot(
             "ping-cdf",
@@ -110,7 +98,7 @@ PINGS = Record(
                 "The curve ends below 100 % where probes or answers were lost."
             ),
             says=_says,
-            draw=_draw,
+            series=(Series("", "pings", "rtt_ms", shape="cdf"),),
         ),
     ),
 )

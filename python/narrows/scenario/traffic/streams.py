@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from narrows.records import Headline, Metric, Pen, Plot, Record, declared_table
+from narrows.records import Headline, Metric, Plot, Record, Series, declared_table
 from narrows.scenario.amounts import Duration
 from narrows.scenario.quantities import PositiveSpan
 from narrows.scenario.traffic.base import Amount, Countable
@@ -63,39 +63,17 @@ def _says(metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-def _periods(rows: pl.DataFrame) -> pl.DataFrame:
-    """The sums over all streams, by the time at which a period begins."""
-    import polars as pl
-
-    received = pl.col("received_packets").sum()
-    delay = (pl.col("delay_mean_ms") * pl.col("received_packets")).sum() / received
-    known = received + pl.col("lost_packets").sum()
-    by_time = rows.group_by("t_s").agg(
-        pl.when(received > 0).then(delay).alias("delay_ms"),
-        (100.0 * pl.col("lost_packets").sum() / known).alias("lost_percent"),
-    )
-    return by_time.sort("t_s")
-
-
-def _draw_delay(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, rows in runs.items():
-        periods = _periods(rows)
-        pen.series(label, periods.get_column("t_s"), periods.get_column("delay_ms"))
-    pen.from_zero()
-
-
 def _says_loss(metrics: Mapping[str, Any]) -> str | None:
     if not metrics["lost_percent"]:
         return None
     return f"Line over time: {metrics['lost_percent']:.3g} % of the packets were lost in all."
 
 
-def _draw_loss(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, rows in runs.items():
-        periods = _periods(rows)
-        pen.series(label, periods.get_column("t_s"), periods.get_column("lost_percent"))
-    pen.from_zero()
-
+_RECEIVED = ("sum", "received_packets")
+_KNOWN = ("+", _RECEIVED, ("sum", "lost_packets"))
+_DELAY = ("/", ("sum", ("*", "delay_mean_ms", "received_packets")), _RECEIVED)
+_LOST = ("/", ("*", 100.0, ("sum", "lost_packets")), _KNOWN)
+"""Over all streams, of the packets that were sent in a period."""
 
 STREAMS = Record(
     table=declared_table("streams"),
@@ -132,7 +110,7 @@ STREAMS = Record(
                 "nothing was received."
             ),
             says=_says,
-            draw=_draw_delay,
+            series=(Series("", "streams", "t_s", _DELAY, by=True),),
         ),
         Plot(
             "stream-loss",
@@ -141,7 +119,7 @@ STREAMS = Record(
             y="lost (%)",
             caption="Share of the packets that were sent in a period and lost, in any place.",
             says=_says_loss,
-            draw=_draw_loss,
+            series=(Series("", "streams", "t_s", _LOST, by=True),),
         ),
     ),
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Completed, Headline, Metric, Pen, Plot, Record, declared_table
+from narrows.records import Completed, Headline, Metric, Plot, Record, Series, declared_table
 from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.declared import Declared, DeclaredTable, find
 from narrows.scenario.quantities import Name, PositiveBytes, Size, Span, at_most, refuse
@@ -66,11 +66,6 @@ def _says(metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, transfers in runs.items():
-        pen.cdf(label, _times(transfers), of=transfers.height)
-
-
 RECORDS = Record(
     table=declared_table("transfers"),
     title="zone transfers",
@@ -120,7 +115,7 @@ RECORDS = Record(
                 "ends below 100 % where transfers failed, or were not over at the run's end."
             ),
             says=_says,
-            draw=_draw,
+            series=(Series("", "transfers", ("-", "end_s", "start_s"), shape="cdf"),),
         ),
     ),
 )
@@ -168,7 +163,7 @@ class Transfer(
     )
     """When transfers begin, after `start`, in order: such as `["0 s", "30 s"]`. If a transfer is
     due while the secondary's previous one still runs, it starts when that ends."""
-    tcp: Tcp = Tcp()
+    tcp: Tcp = Tcp.usual()
     """TCP settings of the secondaries; the server's are those of its `[[dns]]` group."""
 
     @rule

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Headline, Metric, Parts, Pen, Plot, Record, declared_table
+from narrows.records import Axis, Headline, Metric, Parts, Plot, Record, Series, declared_table
 from narrows.scenario.amounts import MILLISECOND
 from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.draws import Pauses, SpanDistribution, draw
@@ -61,12 +61,6 @@ def _says(metrics: Mapping[str, Any]) -> str | None:
     )
 
 
-def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, rows in runs.items():
-        pen.cdf(label, rows.get_column("mos").drop_nulls())
-    pen.axes.set_xlim(1.0, 4.6)
-
-
 VOIP = Record(
     table=declared_table("voip"),
     title="calls",
@@ -106,14 +100,14 @@ VOIP = Record(
         Plot(
             "voip-mos",
             title="Mean opinion score of calls, by the E-model",
-            x="mean opinion score (1 bad, 4.4 as good as G.711 gets)",
+            x=Axis("mean opinion score (1 bad, 4.4 as good as G.711 gets)", ends=(1.0, 4.6)),
             y="directions of calls\nwith at most it (%)",
             caption=(
                 "Each direction of a call counts once. Above 4.03 (R = 80) users are satisfied, "
                 "below 3.1 (R = 60) nearly all are not (ITU-T G.107, Annex B)."
             ),
             says=_says,
-            draw=_draw,
+            series=(Series("", "voip", "mos", shape="cdf", of="known"),),
         ),
     ),
 )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from narrows.backends.backend import Refusal
-from narrows.backends.kernel import disciplines, middleboxes, shapers, tcp_settings
+from narrows.backends.kernel import disciplines, fq_differences, middleboxes, shapers, tcp_settings
 from narrows.backends.kernel.tcp_settings import TcpUse
 from narrows.scenario.amounts import SECOND
 
@@ -26,7 +26,7 @@ FEWER = "set it lower, in this group or in others"
 _PLAN_KEYS = {
     *("seed", "end", "end_when_done", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
     *("applications", "queue_monitors", "link_monitors", "goodput_interval", "captures"),
-    *("collapse", "flow_samples", "flow_monitor"),
+    *("collapse", "flow_samples", "flow_monitor", "codepoints"),
     # Known, but needs nothing: Linux resolves addresses on every link.
     "neighbours",
 }
@@ -47,6 +47,8 @@ _NETEM_LIMIT = 200_000
 _FAST = 1_000_000_000
 """Bits per second from which transmission time may be ignored: a frame takes 12 microseconds."""
 _FLAVOURS = 16
+_KEEPING = ("pfifo", "bfifo", "codel", "pie")
+"""Queues that keep their packets if their settings change, here and in the simulator."""
 _ROOT = 0x10000
 _QUEUE = 0x100000
 _STAGE = 0x10000
@@ -83,14 +85,16 @@ class Network:
         self._forged: list[str] = []
         self._needed: dict[str, dict[str, str]] = {}
         self.kinds: dict[str, str] = {}
+        self._keys: dict[str, dict[str, str]] = {}
         """For each kind of queue that not every kernel has, the key of a queue of this kind."""
         self.features: dict[str, str] = {}
-        """For each feature of TCP that not every kernel has, a key that needs it."""
+        """For each feature of TCP or a queue that not every kernel has, a key that needs it."""
         self._profile = profile
         self._uses: dict[int, TcpUse] = {}
         # For each direction: namespace, its device, the device behind, size table, extra framing.
         self._places: dict[int, tuple[str, str, str | None, str, int]] = {}
         self._changing = {change["link"] for change in plan["changes"]}
+        self._lossy_later = {change["link"] for change in plan["changes"] if change.get("loss")}
         self._bound()
         for number in range(0, len(plan["links"]), 2):
             self._link(number)
@@ -126,7 +130,7 @@ class Network:
             "routes": routes,
             "settings": self._settings,
             "needed": self._needed,
-            "kinds": self.kinds,
+            "keys": self._keys,
             "features": self.features,
             "tc": self._tc,
             "filters": self._filters,
@@ -327,11 +331,13 @@ class Network:
         commands = self._commands(name)
         commands.extend(self._shaper(device, stab, way))
         refuse = self.refuser(f"{key}queue.")
-        queues = list(disciplines.commands(device, "1:1", 0x10, way["queue"], refuse))
+        header = framing["queue_overhead"]
+        queues = list(disciplines.commands(device, "1:1", 0x10, way["queue"], refuse, header))
         commands.extend(queues)
-        for kind in disciplines.NOT_EVERYWHERE:
-            if any(kind in command.split() for command in queues):
-                self.kinds.setdefault(kind, f"{key}queue.kind")
+        self._note_kinds(queues, f"{key}queue.kind")
+        self._keys.setdefault(name, {}).update(dict.fromkeys(queues, f"{key}queue"))
+        if fq_differences.wanted(way["queue"]):
+            self.features.setdefault(fq_differences.FEATURE, f"{key}queue.bands")
         if way["middlebox"] is not None:
             refuse = self.refuser(f"{key}middlebox.")
             commands.extend(middleboxes.commands(device, way["middlebox"], refuse))
@@ -350,14 +356,22 @@ class Network:
         found = []
         for change in sorted(changes, key=lambda change: change["at"]):
             number = change["link"]
-            given = {key: change[key] for key in ("rate", "delay") if change[key] is not None}
-            ways[number] = way = {**ways[number], **given}
+            keys = ("rate", "delay", "jitter", "loss", "queue")
+            given = {key: change[key] for key in keys if change.get(key) is not None}
+            before, way = ways[number], {**ways[number], **given}
+            ways[number] = way
             if change["state"] is not None:
                 why = "Linux empties the queue of a device that loses its carrier"
                 self.refuse("changes.state", why)
             if _ring_bytes(way):
                 self.refuse("changes", f"they are not supported with the ring of {way['name']}")
+            if way["jitter"] is not None and not way["jitter"]["reorder"]:
+                self.refuse("changes.jitter.reorder", "netem's jitter lets packets overtake")
             name, device, stage, stab, beyond = self._places[number]
+            queue = []
+            if "queue" in given:
+                header = way["framing"]["queue_overhead"]
+                queue = self._new_queue(device, before["queue"], way["queue"], header)
             shaper = [
                 command.replace(" add ", " change ", 1)
                 for command in self._shaper(device, stab, way)
@@ -367,13 +381,33 @@ class Network:
             if way["dns_exempt"]:
                 wires = f"qdisc change dev {stage} parent 1:2 handle 20: "
             for namespace, commands in (
-                (name, shaper),
+                (name, shaper + queue),
                 (self._wires, [wires + _netem(way, beyond)]),
             ):
                 found.append(
                     {"at_s": change["at"] / PS, "namespace": namespace, "commands": commands}
                 )
         return found
+
+    def _new_queue(self, device: str, before: Plan, after: Plan, header: int) -> list[str]:
+        """The commands that change a queue's settings, or replace it and drop its packets."""
+        refuse = self.refuser("changes.queue.")
+        made = list(disciplines.commands(device, "1:1", 0x10, after, refuse, header))
+        ((kind, _),), ((other, _),) = before.items(), after.items()
+        if kind == other and kind in _KEEPING:
+            return [command.replace(" add ", " change ", 1) for command in made]
+        self._note_kinds(made, "changes.queue.kind")
+        if fq_differences.wanted(after):
+            self.features.setdefault(fq_differences.FEATURE, "changes.queue.bands")
+        return [f"qdisc del dev {device} parent 1:1", *made]
+
+    def _note_kinds(self, commands: Sequence[str], key: str) -> None:
+        """Notes what tc calls the queues that a key asks for, in case a kernel lacks one."""
+        for command in commands:
+            words = command.split()
+            if words[0] == "qdisc":
+                # qdisc add dev DEVICE parent PARENT handle HANDLE KIND ...
+                self.kinds.setdefault(words[8], key)
 
     def _stage(self, number: int, way: Plan, device: str, stab: str, beyond: int) -> None:
         """Adds the stage that packets pass between the ends of a link."""
@@ -453,7 +487,7 @@ class Network:
                     "wire_handle": handle,
                     "ring": bool(_ring_bytes(way)),
                     "propagation_bytes": round(way["rate"] / 8 * way["delay"] / PS),
-                    "lossy": bool(way["loss"]),
+                    "lossy": bool(way["loss"]) or number in self._lossy_later,
                 }
             )
         return {"rate": PS / monitors[0]["interval"], "of": entries}
@@ -473,6 +507,8 @@ def _sink(name: str) -> dict[str, Any]:
 def _netem(way: Plan, beyond: int) -> str:
     """The arguments for netem, which adds transmission time, delay, jitter and losses."""
     jitter, delay = way["jitter"], way["delay"]
+    if jitter is not None and not jitter["deviation"]:
+        jitter = None
     words = f"netem limit {_NETEM_LIMIT}"
     if jitter is not None:
         words += f" delay {_time(delay)} {_time(jitter['deviation'])}"
@@ -483,10 +519,24 @@ def _netem(way: Plan, beyond: int) -> str:
     elif delay:
         words += f" delay {_time(delay)}"
     if way["loss"]:
-        words += f" loss {100 * way['loss']:.9g}%"
+        words += f" loss {_loss(way['loss'])}"
     if jitter is None:
         words += f" rate {way['rate']}bit" + (f" {beyond}" if beyond else "")
     return words
+
+
+def _loss(loss: float | Plan) -> str:
+    """What netem is told of random losses, or of those in bursts."""
+    if not isinstance(loss, Mapping):
+        return _percent(loss)
+    states = loss["gilbert-elliott"]
+    becomes_good = 1 - states["p"] if states["r"] is None else states["r"]
+    shares = (states["p"], becomes_good, states["loss_bad"], states["loss_good"])
+    return " ".join(["gemodel", *map(_percent, shares)])
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.9g}%"
 
 
 def _ring_bytes(way: Plan) -> int:

@@ -65,6 +65,8 @@ class Programs:
         name = application["name"]
         tcp = application["kind"]["dns-server"]["tcp"]
         tls = self._tls(tcp and tcp["tls"], f"dns.{name}.answers.tls.")
+        if any(mark["application"] == number for mark in self._network.plan.get("codepoints", ())):
+            self._network.refuse(f"dns.{name}.answers.dscp", "real servers send with DSCP 0")
         self._names[number] = Names()
         self._servers[number] = {
             "group": name,

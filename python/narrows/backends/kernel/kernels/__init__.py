@@ -43,8 +43,8 @@ class Guest:
     unknown: Sequence[str] = ()
     """Lines of guest.config that this version does not know."""
     edits: Sequence[Edit] = ()
-    lacks: Sequence[str] = ("dualpi2", "AccECN")
-    """Queue disciplines and features of TCP that the guest does not have."""
+    lacks: Sequence[str] = ("dualpi2", "AccECN", "bands of fq")
+    """Queue disciplines and features of queues and TCP that the guest does not have."""
 
     def takes(self, version: Version) -> bool:
         """Whether the kernel can be built from a source of this version."""

@@ -28,7 +28,7 @@ def build(job: Mapping[str, Any]) -> dict[str, Any]:
         NetworkError: The kernel refuses.
     """
     settings: dict[str, dict[str, str | None]] = {}
-    _check_controls(job["features"])
+    _check_features(job["features"])
     try:
         for name in job["namespaces"]:
             system.add_namespace(name)
@@ -48,7 +48,7 @@ def build(job: Mapping[str, Any]) -> dict[str, Any]:
     except OSError as error:
         raise NetworkError(f"{error.filename}: {(error.strerror or str(error)).lower()}") from None
     for name, commands in job["tc"].items():
-        _make_queues(name, commands, job["kinds"])
+        _make_queues(name, commands, job["keys"].get(name, {}))
     return {"settings": settings}
 
 
@@ -113,13 +113,15 @@ def _add_pairs(pairs: Sequence[Mapping[str, Any]]) -> None:
             os.close(number)
 
 
-def _check_controls(features: Mapping[str, str]) -> None:
-    """Refuses congestion controls that the kernel does not have.
+def _check_features(features: Mapping[str, str]) -> None:
+    """Refuses congestion controls, and an fq with bands, if the kernel does not have them.
 
     Args:
-        features: Features of TCP, each with the key that needs it.
+        features: Features of TCP and queues, each with the key that needs it.
     """
     for name, key in features.items():
+        if key.endswith("queue.bands") and not system.is_at_least(6, 7):
+            raise NetworkError(f"{key}: this kernel has no {name}; hint: use the backend kernel-7")
         why = system.control_missing(name) if key.endswith(".congestion") else None
         if why is not None:
             hint = f"load tcp_{name}, or use the backend kernel-virtual or kernel-7"
@@ -175,19 +177,25 @@ def _set_up(
 
 
 def _make_queues(namespace: str, commands: Sequence[str], keys: Mapping[str, str]) -> None:
-    """Makes queue disciplines and their filters; `keys`: of kinds that not every kernel has."""
-    lines = [command.split() for command in commands]
-    others = [" ".join(words) for words in lines if dualpi2.KIND not in words]
+    """Makes queue disciplines and their filters; `keys` has the scenario's keys by command."""
+    others = [command for command in commands if dualpi2.KIND not in command.split()]
     try:
         _tc(namespace, ["-batch", "-"], "\n".join(others) + "\n")
     except NetworkError as error:
-        lacking = [kind for kind in keys if kind != dualpi2.KIND]
-        if lacking and "qdisc kind is unknown" in str(error):
-            raise NetworkError(f"{keys[lacking[0]]}: this kernel has no {lacking[0]}") from None
-        raise
+        said, _, number = str(error).removeprefix("tc: ").partition(" Command failed -:")
+        command = others[int(number) - 1] if number.isdecimal() else ""
+        if command not in keys:
+            raise
+        if "qdisc kind is unknown" in said or "Unknown qdisc" in said:
+            # qdisc add dev DEVICE parent PARENT handle HANDLE KIND ...
+            raise NetworkError(
+                f"{keys[command]}.kind: this kernel has no {command.split()[8]}"
+            ) from None
+        raise NetworkError(f"{keys[command]}: {said}") from None
     with system.inside(namespace), contextlib.closing(Netlink()) as netlink:
         # `tc` has made their parents.
-        for words in lines:
+        for command in commands:
+            words = command.split()
             if dualpi2.KIND not in words:
                 continue
             # qdisc add dev DEVICE parent PARENT handle HANDLE dualpi2 ...
@@ -198,7 +206,7 @@ def _make_queues(namespace: str, commands: Sequence[str], keys: Mapping[str, str
                 netlink.add_qdisc(told["dev"], *place, dualpi2.KIND, options)
             except FileNotFoundError:
                 why = f"this kernel has no {dualpi2.KIND}; Linux has it since 6.17"
-                raise NetworkError(f"{keys[dualpi2.KIND]}: {why}") from None
+                raise NetworkError(f"{keys[command]}.kind: {why}") from None
             except OSError as error:
                 raise NetworkError(f"{error.filename}: {str(error.strerror).lower()}") from None
 

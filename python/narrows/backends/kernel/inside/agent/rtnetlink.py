@@ -160,7 +160,7 @@ class Netlink:
         for body in self._dump(_GETQDISC, struct.pack("BxxxiIII", 0, 0, 0, 0, 0)):
             _, index, handle, parent, _ = struct.unpack_from("BxxxiIII", body)
             found: dict[str, Any] = {"index": index, "handle": handle, "parent": parent}
-            for kind, value in _attributes(body[20:]):
+            for kind, value in attributes(body[20:]):
                 if kind == 1:
                     found["kind"] = value.rstrip(b"\0").decode()
                 elif kind == 7:
@@ -219,7 +219,7 @@ class Netlink:
 
 def _neighbour(body: bytes) -> Iterator[tuple[int, str, int]]:
     family, index, state, _, _ = struct.unpack_from("BxxxiHBB", body)
-    for kind, value in _attributes(body[12:]):
+    for kind, value in attributes(body[12:]):
         if kind == 1 and family == socket.AF_INET and len(value) == 4:
             yield index, str(ipaddress.IPv4Address(value)), state
 
@@ -229,7 +229,8 @@ def _attribute(kind: int, value: bytes) -> bytes:
     return struct.pack("HH", 4 + len(value), kind) + padded
 
 
-def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """The attributes in a message, or nested in another one: kind and value."""
     while len(data) >= 4:
         length, kind = struct.unpack_from("HH", data)
         if length < 4:
@@ -240,7 +241,7 @@ def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 def _statistics(data: bytes) -> Iterator[tuple[str, Any]]:
     """TCA_STATS2: gen_stats.h."""
-    for kind, value in _attributes(data):
+    for kind, value in attributes(data):
         if kind == 1:
             # struct gnet_stats_basic; padded to 16 bytes.
             yield "bytes", struct.unpack_from("Q", value)[0]

@@ -15,7 +15,7 @@ from typing import Any
 
 from . import system
 from .loop import Loop
-from .rtnetlink import Netlink
+from .rtnetlink import Netlink, attributes
 
 LATE = 0.5
 """A sample that is late by this share of its period leaves a gap."""
@@ -33,6 +33,7 @@ class Sampler:
         self.rows: list[dict[str, Any]] = []
         self._sockets: dict[str, Netlink] = {}
         self._index: dict[tuple[str, str], int] = {}
+        self._counted = Counted()
         self.processor: list[dict[str, Any]] = []
         """Processor time for the packets of each node, if the kernel has a meter."""
         self._meters: dict[str, int] = {}
@@ -68,7 +69,8 @@ class Sampler:
             for namespace, netlink in self._sockets.items()
         }
         for entry in self._of:
-            self.rows.append({"t_s": now, "link": entry["link"], **self._row(entry, found)})
+            row = self._counted.go_on(entry["link"], self._row(entry, found))
+            self.rows.append({"t_s": now, "link": entry["link"], **row})
         for node, meter in self._meters.items():
             spent_ns, turns = map(int, os.pread(meter, 100, 0).split())
             row = {"t_s": now, "node": node, "cpu_s": spent_ns / 1e9, "turns": turns}
@@ -95,6 +97,25 @@ class Sampler:
 
     def _at(self, place: tuple[str, str], handle: int, found: Mapping[str, Any]) -> Any:
         return found[place[0]][self._index[place[0], place[1]], handle]
+
+
+class Counted:
+    """Counts of queues over the whole run: those of a queue that replaces another begin at 0."""
+
+    _KEYS = ("drops", "dropped_early", "dropped_overflow", "marked")
+
+    def __init__(self) -> None:
+        self._last: dict[str, dict[str, int]] = {}
+        self._before: dict[str, dict[str, int]] = {}
+
+    def go_on(self, link: str, row: dict[str, Any]) -> dict[str, Any]:
+        """A row whose counts go on where those of the queue before ended."""
+        last = self._last.get(link, dict.fromkeys(self._KEYS, 0))
+        before = self._before.setdefault(link, dict.fromkeys(self._KEYS, 0))
+        if any(row[key] < last[key] for key in self._KEYS):
+            self._before[link] = before = {key: before[key] + last[key] for key in self._KEYS}
+        self._last[link] = {key: row[key] for key in self._KEYS}
+        return {**row, **{key: row[key] + before[key] for key in self._KEYS}}
 
 
 def in_ring(entry: Mapping[str, Any], wire: Mapping[str, Any]) -> dict[str, int | None]:
@@ -136,10 +157,24 @@ def reasons(queue: Mapping[str, Any]) -> dict[str, int]:
         (marked,) = struct.unpack_from("I", app, 24)
         full = queue["overlimits"]
         return {"dropped_early": drops - full, "dropped_overflow": full, "marked": marked}
+    if queue["kind"] == "cake":
+        # TCA_CAKE_STATS_TIN_STATS has attributes for each tin, and the count of ECN marks is one of
+        # them. Linux does not tell drops by COBALT from drops for lack of room.
+        tins = (
+            tin for kind, value in attributes(app) if kind == 10 for _, tin in attributes(value)
+        )
+        told = (each for tin in tins for each in attributes(tin))
+        marked = sum(struct.unpack_from("I", value)[0] for kind, value in told if kind == 8)
+        return {"dropped_early": drops, "dropped_overflow": 0, "marked": marked}
     if queue["kind"] == "pie" and len(app) >= 40:
         # struct tc_pie_xstats: prob (u64), delay, avg_dq_rate, dq_rate_estimating, packets_in,
         # dropped, overlimit, maxq, ecn_mark (u32). `dropped` also counts packets that found no room
         # (pie_qdisc_enqueue, Linux 6.1).
         dropped, full, _most, marked = struct.unpack_from("4I", app, 24)
+        return {"dropped_early": dropped - full, "dropped_overflow": full, "marked": marked}
+    if queue["kind"] == "fq_pie" and len(app) >= 20:
+        # struct tc_fq_pie_xstats: packets_in, dropped, overlimit, overmemory, ecn_mark (u32), and
+        # more. `dropped` also counts packets that found no room.
+        dropped, full, _memory, marked = struct.unpack_from("4I", app, 4)
         return {"dropped_early": dropped - full, "dropped_overflow": full, "marked": marked}
     return {"dropped_early": 0, "dropped_overflow": drops, "marked": 0}

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import fcntl
 import os
+import re
 import resource
 import socket
 import struct
@@ -147,6 +148,12 @@ def control_missing(name: str) -> str | None:
         except OSError as error:
             return (error.strerror or str(error)).lower()
     return None
+
+
+def is_at_least(major: int, minor: int) -> bool:
+    """Whether the kernel has at least this version."""
+    first, second = re.findall(r"\d+", os.uname().release)[:2]
+    return (int(first), int(second)) >= (major, minor)
 
 
 def write_setting(path: str, value: str) -> str | None:

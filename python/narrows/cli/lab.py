@@ -1,0 +1,47 @@
+"""`narrows lab`: the laboratory page in a browser."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from narrows.cli.complete import scenarios
+from narrows.cli.options import argument, option
+
+EXAMPLES = """\
+# Every example, with its knobs.
+narrows lab
+
+# A scenario of yours, first in the list.
+narrows lab scenario.toml --no-open
+"""
+
+
+def command(
+    scenario: Annotated[
+        Path | None, argument("SCENARIO", "A scenario file.", autocompletion=scenarios)
+    ] = None,
+    port: Annotated[
+        int, option("PORT", "Port on 127.0.0.1; 0: any free one.", "--port", min=0, max=65535)
+    ] = 0,
+    open_browser: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = True,
+) -> None:
+    """Open the laboratory page: turn a knob, and see at once what the network answers.
+
+    The simulator runs in the browser. This command only serves the page, to this machine alone,
+    until Ctrl-C.
+    """
+    from narrows.lab.server import Server, site
+
+    with Server(site(scenario), port) as server:
+        print(server.address, flush=True)
+        print("Ctrl-C ends it.", file=sys.stderr)
+        if open_browser:
+            webbrowser.open(server.address)
+        server.serve_forever()

@@ -1,0 +1,121 @@
+"""What queues and congestion controls of your own have in common."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import random
+from typing import Any, Self
+
+
+class Part:
+    """A queue or a congestion control of your own, of which each run makes its own objects.
+
+    They are made with the arguments of the object that you made.
+    """
+
+    version: str = ""
+    """A version of yours, which runs record."""
+
+    random: random.Random
+    """A generator whose seed follows from that of the run."""
+
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Self:
+        """Remembers the arguments."""
+        made = super().__new__(cls)
+        made._arguments = (arguments, named)
+        made.random = random.Random(0)
+        return made
+
+    def again(self, seed: int) -> Self:
+        """A new object of this class, made with the same arguments and a seed."""
+        arguments, named = self._arguments
+        made = type(self).__new__(type(self), *arguments, **named)
+        made.random = random.Random(seed)
+        made.__init__(*arguments, **named)  # type: ignore[misc]
+        return made
+
+    def record(self) -> dict[str, Any]:
+        """What run.json says about it: the class, its arguments, version, source and its digest."""
+        arguments, named = self._arguments
+        words = [repr(each) for each in arguments]
+        words += [f"{name}={value!r}" for name, value in named.items()]
+        try:
+            source = "\n".join(map(inspect.getsource, self._classes()))
+            digest = hashlib.sha256(source.encode())
+        except (OSError, TypeError):
+            # Typed into an interpreter, for example.
+            source = ""
+            digest = hashlib.sha256(repr([*map(_code, self._classes())]).encode())
+        return {
+            "class": type(self).__qualname__,
+            "arguments": ", ".join(words),
+            "version": self.version,
+            "source": source,
+            "sha256": digest.hexdigest(),
+        }
+
+    def _classes(self) -> list[type]:
+        """The user's classes that it is made of."""
+        return [
+            each
+            for each in type(self).__mro__
+            if issubclass(each, Part) and not each.__module__.startswith("narrows.")
+        ]
+
+    def travels(self) -> tuple[type[Self], tuple[tuple[Any, ...], dict[str, Any]]]:
+        """What another process needs to make it: the class and its arguments."""
+        return type(self), self._arguments
+
+
+def _code(made: type) -> list[Any]:
+    """The compiled methods and the values of a class, for a digest."""
+    found: list[Any] = []
+    for name, value in sorted(vars(made).items()):
+        code = getattr(value, "__code__", None)
+        if code is not None:
+            constants = [each for each in code.co_consts if not hasattr(each, "co_code")]
+            found.append((name, code.co_code, code.co_names, repr(constants)))
+        elif not name.startswith("__"):
+            found.append((name, repr(value)))
+    return found
+
+
+class Functions:
+    """Compiled functions of a part, and the state that they get.
+
+    Args:
+        functions: Addresses, objects that have one (``address``), or None.
+        state: An array, of which each run has a copy.
+    """
+
+    def __init__(self, functions: tuple[Any, ...], state: Any) -> None:
+        """Copies the state."""
+        import numpy as np
+
+        self._functions = functions
+        self.state = np.zeros(1) if state is None else np.array(state, copy=True)
+
+    def addresses(self) -> tuple[int, ...]:
+        """The addresses of the functions, 0 for none."""
+        return tuple(
+            0 if each is None else int(getattr(each, "address", each)) for each in self._functions
+        )
+
+    @property
+    def state_address(self) -> int:
+        """The address of the state."""
+        return int(self.state.ctypes.data)
+
+    def record(self) -> dict[str, Any]:
+        """The source of numba's functions, as far as they have one, and the state's beginning."""
+        sources = [
+            inspect.getsource(each.__wrapped__)
+            for each in self._functions
+            if hasattr(each, "__wrapped__")
+        ]
+        source = "\n".join(sources)
+        digest = hashlib.sha256(source.encode() + self.state.tobytes()).hexdigest()
+        return {"arguments": f"state={self.state.tolist()}", "source": source, "sha256": digest}

@@ -1,0 +1,45 @@
+"""How long packets wait in a queue: the share that waits for a time or longer, to the rarest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from narrows.records.plotted import Axis, Declaration, Series
+from narrows.results import Run
+
+_TABLE = "queue_delay_bins"
+
+
+def waiting_classes(run: Run) -> list[tuple[str, str]]:
+    """Links and ECN fields whose packets' waiting times a run has, in their order."""
+    rows = run.table(_TABLE).select("link", "ecn").unique(maintain_order=True)
+    return [(str(link), str(ecn)) for link, ecn in rows.iter_rows()]
+
+
+def waits(runs: Mapping[str, Run], link: str, ecn: str | None = None) -> Declaration:
+    """The share of packets that waited at least so long, on a logarithmic axis.
+
+    A single run has a curve for each ECN field, or for the given one. Bins are exact to 1.6 %.
+
+    Args:
+        runs: Runs by label.
+        link: A link of `monitor.queue_delays` in each of them.
+        ecn: Only packets that arrived with this ECN field.
+    """
+    series = Series(
+        next(iter(runs)) if ecn else "{ecn}",
+        _TABLE,
+        "from_ms",
+        "at_least_percent",
+        {"link": link} | ({"ecn": ecn} if ecn else {}),
+        "before",
+        each=() if ecn else ("ecn",),
+    )
+    whose = f" of {ecn} packets" if ecn else ""
+    return Declaration(
+        f"waits-{link}" + (f"-{ecn}" if ecn else ""),
+        f"Time{whose} in the queue at {link}",
+        Axis("time until transmission began (ms)", ends=(0.0, None)),
+        Axis("packets that waited\nso long or longer (%)", log=True),
+        (series,),
+    )
