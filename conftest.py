@@ -12,6 +12,7 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 from tests.anew import pytest_runtest_setup  # noqa: F401
+from tests.kernels import NO_PACKAGE
 from tests.shared_data import REASON
 
 SLOW_FOLDERS = {
@@ -20,6 +21,7 @@ SLOW_FOLDERS = {
     "tests/dns_behaviour",
     "tests/testbed",
     "tests/runs",
+    "tests/suites",
 }
 """Folders whose tests start processes or whole runs, mostly for a second each; `make check` leaves
 them to `make test`."""
@@ -90,10 +92,12 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Makes a skip a failure if CI is set, because everything that a test needs is there then.
 
-    Data that may not be distributed are an exception, because no clone has them.
+    Data that may not be distributed are an exception, because no clone has them. So are kernels
+    whose source is in no package.
     """
     report = yield
-    excused = hasattr(report, "wasxfail") or REASON in str(report.longrepr)
+    why = str(report.longrepr)
+    excused = hasattr(report, "wasxfail") or REASON in why or NO_PACKAGE in why
     if os.environ.get("CI") and report.skipped and not excused:
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} skipped, and CI is set: {report.longrepr}"

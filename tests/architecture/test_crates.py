@@ -13,15 +13,23 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# units <- qdisc, transport <- apps <- sim; wire stands alone; capture sits on sim and wire;
-# live plays a plan of sim on the sockets of client; python binds.
+# units <- qdisc <- link <- sim; units <- transport <- apps <- sim; wire stands alone; capture sits
+# on sim and wire; live plays a plan of sim on the sockets of client; python binds, and so does web.
 MAY_USE: dict[str, set[str]] = {
     "narrows-units": set(),
     "narrows-qdisc": {"narrows-units"},
+    "narrows-link": {"narrows-units", "narrows-qdisc"},
+    "narrows-link-c": {"narrows-units", "narrows-qdisc", "narrows-link"},
     "narrows-transport": {"narrows-units"},
     "narrows-oracle": set(),
     "narrows-apps": {"narrows-units", "narrows-qdisc", "narrows-transport"},
-    "narrows-sim": {"narrows-units", "narrows-qdisc", "narrows-transport", "narrows-apps"},
+    "narrows-sim": {
+        "narrows-units",
+        "narrows-qdisc",
+        "narrows-link",
+        "narrows-transport",
+        "narrows-apps",
+    },
     "narrows-wire": set(),
     "narrows-capture": {"narrows-units", "narrows-qdisc", "narrows-sim", "narrows-wire"},
     "narrows-intake": {"narrows-wire"},
@@ -37,11 +45,15 @@ MAY_USE: dict[str, set[str]] = {
     },
     "narrows-gateway": {"narrows-units", "narrows-wire"},
     "narrows-engine": {"narrows-sim"},
+    "narrows-plugin": {"narrows-units", "narrows-qdisc", "narrows-transport"},
     "narrows-example": {"narrows-units", "narrows-qdisc", "narrows-sim", "narrows-engine"},
+    "narrows-web": {"narrows-sim", "narrows-engine"},
     "narrows-python": {
         "narrows-units",
         "narrows-qdisc",
+        "narrows-link",
         "narrows-sim",
+        "narrows-plugin",
         "narrows-capture",
         "narrows-intake",
         "narrows-client",
@@ -49,9 +61,16 @@ MAY_USE: dict[str, set[str]] = {
 }
 # The core depends on a random generator, on libm and, with features, on serde and schemas of what
 # it reads.
-CORE = ("narrows-units", "narrows-qdisc", "narrows-transport", "narrows-apps", "narrows-sim")
+CORE = (
+    "narrows-units",
+    "narrows-qdisc",
+    "narrows-link",
+    "narrows-transport",
+    "narrows-apps",
+    "narrows-sim",
+)
 CORE_MAY_USE = {"libm", "rand_core", "rand_pcg", "schemars", "serde"}
-PURE = ("sim", "apps", "qdisc", "transport")
+PURE = ("sim", "apps", "link", "qdisc", "transport")
 
 
 def packages() -> dict[str, Any]:
@@ -69,7 +88,9 @@ def test_every_crate_has_a_rule() -> None:
     assert packages().keys() == MAY_USE.keys()
 
 
-@pytest.mark.parametrize("name", ["narrows-units", "narrows-qdisc", "narrows-transport"])
+@pytest.mark.parametrize(
+    "name", ["narrows-units", "narrows-qdisc", "narrows-link", "narrows-transport"]
+)
 def test_crates_for_other_programs_can_be_packaged(name: str) -> None:
     """Their documents and licences are in the package, and point at nothing outside.
 

@@ -12,12 +12,14 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "python" / "narrows"
 
-# Text and files made safe; they know nothing of narrows, and every part may import them.
-FOR_ALL = {"foreign_text", "private", "unfinished"}
+# Text and files made safe, and the types of plots' files. They know nothing of narrows, and every
+# part may import them.
+FOR_ALL = {"foreign_text", "plot_files", "private", "unfinished"}
 
 # The parts of narrows that each part may import besides itself. A part that is not listed fails.
 MAY_IMPORT: dict[str, set[str]] = {
     "foreign_text": set(),
+    "plot_files": set(),
     "private": set(),
     "unfinished": set(),
     "errors": set(),
@@ -41,12 +43,36 @@ MAY_IMPORT: dict[str, set[str]] = {
     "delimited": {"_core", "errors", "results", "scenario"},
     # Judges measurements from any source.
     "ratio": {"errors", "records", "results", "report"},
+    # What users derive their queues and congestion controls from, and the laws for these.
+    "part": set(),
+    "queues": {"_core", "errors", "part"},
+    "controls": {"_core", "errors", "part"},
+    "laws": {"_core", "errors", "queues", "controls"},
+    # Writes crates to start from.
+    "new": {"errors"},
     # A kernel's DNS servers are those of the laboratory.
-    "backends": {"_core", "errors", "progress", "scenario", "results", "testbed"},
-    # Reads only run folders. The language is there to understand the scenarios in them.
-    "report": {"errors", "records", "results", "scenario"},
+    "backends": {
+        "_core",
+        "errors",
+        "progress",
+        "part",
+        "queues",
+        "controls",
+        "scenario",
+        "results",
+        "testbed",
+    },
+    # Reads only run folders. The language is there to understand the scenarios in them; files of
+    # plots name the version.
+    "report": {"_core", "errors", "records", "results", "scenario"},
+    # Runs, sweeps and comparisons as a folder that others can repeat.
+    "paper": {"_core", "errors", "scenario", "results", "report", "backends", "sweeps"},
+    # The page with examples and knobs; only writes and serves files.
+    "lab": {"errors", "scenario"},
     # Makes run folders' metrics into one table, in many processes.
-    "sweeps": {"_core", "errors", "progress", "scenario", "results", "backends"},
+    "sweeps": {
+        *("_core", "errors", "progress", "queues", "controls", "scenario", "results", "backends"),
+    },
     # Asks real servers; writes what a run folder holds.
     "probe": {"_core", "errors", "results"},
     # Servers and paths to ask; does not know who asks.
@@ -84,7 +110,28 @@ MAY_IMPORT: dict[str, set[str]] = {
         "sweeps",
         "__init__",
     },
+    # Reads and writes another program's files; a run is all that it knows.
+    "flent": {"_core", "errors", "results"},
+    # Other people's tests, for any queue: many runs, and a page.
+    "suites": {
+        "_core",
+        "errors",
+        "flent",
+        "controls",
+        "queues",
+        "scenario",
+        "results",
+        "backends",
+        "report",
+        "sweeps",
+    },
+    # An environment for learning: parts of one's own in a scenario, step by step.
+    "gym": {"_core", "controls", "queues", "scenario"},
     "cli": {
+        "queues",
+        "suites",
+        "flent",
+        "new",
         "_core",
         "errors",
         "records",
@@ -98,11 +145,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "monitor",
         "machines",
         "agreement",
+        "lab",
         "sweeps",
         "atlas",
         "captures",
         "delimited",
         "ratio",
+        "paper",
         "sizing",
         "progress",
         "__init__",
@@ -169,6 +218,10 @@ def test_the_language_loads_no_library_for_tables_or_plots(module: str) -> None:
 
 
 NOT_TO_START = "polars matplotlib numpy scipy rich jinja2"
+# Every kind of traffic, the profiles of DNS programs, and the schema of the language.
+NOT_FOR_EVERY_SCENARIO = (
+    "narrows.scenario.traffic.kinds narrows.dns_profiles.models narrows.scenario.schema"
+)
 SMALL = """
 name = "small"
 duration = "1 s"
@@ -181,7 +234,8 @@ links = [{ name = "wan", between = ["a", "b"], rate = "2 Mbit/s" }]
     [
         *((words, f"{NOT_TO_START} pydantic") for words in ("--version", "--help")),
         *((words, NOT_TO_START) for words in ("run --help", "sweep plot --help", "study --help")),
-        *((words, NOT_TO_START) for words in ("check small.toml", "schema")),
+        ("check small.toml", f"{NOT_TO_START} {NOT_FOR_EVERY_SCENARIO}"),
+        ("schema", NOT_TO_START),
     ],
 )
 def test_commands_load_what_they_need(arguments: str, heavy: str, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def sources() -> list[Path]:
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
     paths = [ROOT / name for name in listed]
-    kinds = {".py", ".sh", ".js", *BEGINS}
+    kinds = {".py", ".sh", ".js", ".mjs", *BEGINS}
     return [path for path in paths if path.suffix in kinds and path.is_file()]
 
 

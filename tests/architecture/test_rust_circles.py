@@ -19,6 +19,8 @@ MOST = 6
 # Not yet qdisc, whose disciplines and their list need each other.
 CHECKED = (
     "units",
+    "link",
+    "link-c",
     "transport",
     "apps",
     "sim",

@@ -52,7 +52,8 @@ def test_the_same_members_of_classes() -> None:
         real = getattr(_core, name)
         members = {part.name: part for part in node.body if isinstance(part, ast.FunctionDef)}
         assert {member for member in members if not member.startswith("_")} == public(real)
-        assert parameters(members["__new__"]) == signature(real)
+        if "__new__" in members:
+            assert parameters(members["__new__"]) == signature(real)
         for member, part in members.items():
             found = inspect.getattr_static(real, member)
             is_property = bool(part.decorator_list)

@@ -131,10 +131,10 @@ def test_compare_names_what_is_not_there_or_does_not_belong_together(
     assert 'error: a-22: does not exist; hint: did you mean "a-2"' in done.stderr
     told = narrows("compare", "a-1", "a-2", "a-3").stdout
     assert (
-        "small: these runs are of 2 scenarios with this name, not repetitions of one: "
-        "a-1 and a-3 differ in links.bottleneck.queue.limit"
+        "small: the runs of this name are in 2 groups, not one: the first two differ in "
+        "links.bottleneck.queue.limit"
     ) in told
-    assert "no repetitions" not in narrows("compare", "a-1", "a-3").stdout
+    assert "not one" not in narrows("compare", "a-1", "a-3").stdout
 
 
 def test_schema_is_json(narrows: Narrows) -> None:

@@ -216,7 +216,7 @@ def when_read(pipe: Path, process: subprocess.Popen[bytes]) -> BinaryIO:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize("kind", ["atlas", "capture"])
+@pytest.mark.parametrize("kind", ["atlas", "capture", "csv", "flent"])
 def test_ctrl_c_ends_the_reading_of_a_pipe_that_gives_nothing(kind: str, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -19,6 +19,7 @@ EVERY_COMMAND = [
     ["ratio", "x"],
     ["reproduce", "H1"],
     ["study", "dns-transport"],
+    ["suite", "rfc7928", "--queue", "codel"],
 ]
 
 

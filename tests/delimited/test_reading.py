@@ -77,7 +77,7 @@ def test_times_that_follow_from_others_are_added(tmp_path: Path) -> None:
         ("a,b,udp,1.8e9,1e300", "total_ms is negative or above a day (it is in milliseconds)"),
         ("a,b,udp,1.8e12,1", "started_s makes no sense (it is in seconds)"),
         ("a,b,udp,noon,1", "started_s is not a number"),
-        ("a,b,sctp,1.8e9,1", "transport is none of udp, tcp, tls, https, quic"),
+        ("a,b,sctp,1.8e9,1", "transport is none of udp, tcp, tls, https, quic, http3"),
         (",b,udp,1.8e9,1", "vantage is empty"),
         ("a,b,udp,1.8e9,", "it has neither a time nor an outcome"),
     ],

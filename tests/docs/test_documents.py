@@ -43,11 +43,15 @@ NODES = {
 NO_SCENARIOS = {
     "docs/extending.md",
     "docs/sweeps.md",
+    "crates/link/README.md",
     "crates/qdisc/README.md",
     "crates/transport/README.md",
 }
 """Documents whose TOML is Cargo's, or a sweep that another test follows."""
-ASSERTING = ("docs/captures.md", "docs/dns-clients.md", "docs/dns-servers.md")
+ASSERTING = (
+    *("docs/captures.md", "docs/dns-clients.md", "docs/dns-servers.md"),
+    "docs/extending.md",
+)
 """Documents whose Python runs only in the checkout."""
 
 
@@ -191,7 +195,14 @@ def follow(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("document", "least"),
-    [("README.md", 5), ("docs/guide.md", 10), ("docs/sweeps.md", 14), ("docs/dns-tls.md", 1)],
+    [
+        ("README.md", 5),
+        ("docs/guide.md", 10),
+        ("docs/sweeps.md", 14),
+        ("docs/dns-tls.md", 1),
+        ("docs/suites.md", 8),
+        ("docs/learning.md", 1),
+    ],
 )
 def test_what_a_document_shows_works(
     document: str, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

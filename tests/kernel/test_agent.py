@@ -113,6 +113,27 @@ def test_marks_of_a_threshold_count_as_codels_own() -> None:
     assert found == {"dropped_early": 2, "dropped_overflow": 7, "marked": 430}
 
 
+def test_fq_pie_tells_its_marks_and_what_found_no_room() -> None:
+    # struct tc_fq_pie_xstats: packets_in, dropped, overlimit, overmemory, ecn_mark, four more.
+    told = struct.pack("9I", 5_000, 90, 40, 7, 31, 0, 1, 2, 3_000)
+    found = reasons({"kind": "fq_pie", "drops": 90, "app": told})
+    assert found == {"dropped_early": 50, "dropped_overflow": 40, "marked": 31}
+
+
+def test_cake_tells_the_marks_of_all_tins() -> None:
+    # TCA_CAKE_STATS_TIN_STATS (10) with tins, each with TCA_CAKE_TIN_STATS_ECN_MARKED_PACKETS (8).
+    def attribute(kind: int, value: bytes) -> bytes:
+        return struct.pack("HH", 4 + len(value), kind) + value
+
+    def tin(marked: int) -> bytes:
+        return attribute(2, struct.pack("I", 900)) + attribute(8, struct.pack("I", marked))
+
+    nested = attribute(1, tin(7)) + attribute(2, tin(31))
+    told = attribute(3, struct.pack("I", 4 << 20)) + attribute(0x8000 | 10, nested)
+    found = reasons({"kind": "cake", "drops": 9, "app": told})
+    assert found == {"dropped_early": 9, "dropped_overflow": 0, "marked": 38}
+
+
 def test_fq_tells_its_marks() -> None:
     # struct tc_fq_qd_stats of linux/pkt_sched.h: eight numbers of 64 bits, four of 32, ce_mark.
     told = struct.pack("8Q4I3Q", *range(12), 4711, 13, 14)

@@ -14,6 +14,7 @@ from narrows.backends import BackendError, get
 from narrows.backends.kernel import available, tcp_settings
 from narrows.backends.kernel.inside.agent import network, system
 from tests.kernel.scenarios import DUMBBELL, dumbbell
+from tests.kernels import NO_PACKAGE
 
 ALONE = """
 name = "alone"
@@ -71,6 +72,16 @@ def used(**settings: Any) -> tuple[tcp_settings.TcpUse, dict[str, str]]:
     ("settings", "key", "why"),
     [
         ({"congestion": "prague"}, "congestion", "no packaged kernel has Prague"),
+        (
+            {"congestion": "bbr-v3"},
+            "congestion",
+            "no packaged kernel has BBR v3; theirs is v1, bbr",
+        ),
+        (
+            {"slow_start": "hystart++"},
+            "slow_start",
+            "no kernel here has HyStart++; Linux's own is hystart",
+        ),
         ({"congestion": "dctcp"}, "ecn", "Linux's DCTCP always asks for ECN"),
         (
             {"segmentation_offload": True},
@@ -215,6 +226,28 @@ tcp = { ecn = "accurate" }
     }
 
 
+def test_a_control_that_only_the_kernel_has_is_named(guest: str) -> None:
+    """Vegas holds two to four packets of its own in the queue (tcp_vegas.c), CUBIC fills it."""
+    means = []
+    for name in ("cubic", "vegas"):
+        scenario = Scenario.parse(ALONE, set={"traffic.download.tcp.congestion": f'"{name}"'})
+        queue = run(scenario, backend=guest).queues.filter(pl.col("t_s") > 5)
+        means.append(float(queue["backlog_packets"].to_numpy().mean()))
+    assert means[0] > 20
+    assert means[1] < 6
+
+
+def test_a_control_that_no_kernel_has_is_named_with_the_key(guest: str) -> None:
+    scenario = dumbbell(traffic__downloads__tcp__congestion='"none-such"')
+    why = r"traffic\.downloads\.tcp\.congestion: this kernel has no none-such"
+    with pytest.raises(BackendError, match=why):
+        run(scenario, backend=guest)
+    settings = '{ name = "vegas", alpha = 2 }'
+    found = refusals(guest, congestion=settings)
+    why = "a kernel's congestion control has no settings of a scenario"
+    assert found == {"traffic.downloads.tcp.congestion": (why, "")}
+
+
 MARKS = {
     "links.line.queue": '{ kind = "codel", target = "1 s", interval = "10 s", '
     'ce_threshold = "5 ms" }',
@@ -235,16 +268,18 @@ MARKS = {
     ids=str,
 )
 def test_a_kernel_reacts_to_marks_as_the_simulator_does(
-    backend: str, settings: dict[str, str], differs: float
+    guest: str, backend: str, settings: dict[str, str], differs: float
 ) -> None:
     """A connection fills 10 Mbit/s alone. Its packets are marked if they wait for 5 ms.
 
     CUBIC reduces its window every two seconds, so a short run counts one reduction more or less.
     """
+    assert guest == "kernel-virtual"
     try:
         available.choose(backend.removeprefix("kernel-"))
     except BackendError as error:
-        pytest.skip(f"{error} (SKIP: narrows kernel prepare --kernel 7)")
+        assert backend == "kernel-7"
+        pytest.skip(f"{error} (SKIP: {NO_PACKAGE})")
     set_ = {
         f"traffic.{group}.tcp.{key}": value
         for group in ("page", "download")

@@ -48,6 +48,16 @@ QUEUES = {
     "ce_threshold_mask = 3 }": "fq_codel limit 10240 flows 1024 quantum 1514 memory_limit 33554432 "
     "drop_batch 64 target 5000us interval 100000us noecn ce_threshold 1000us "
     "ce_threshold_selector 1/3",
+    '{ kind = "fq-pie", flows = 256, ecn = true, ecn_prob = 0.2 }': "fq_pie limit 10240 "
+    "target 15000us tupdate 15000us alpha 2 beta 20 ecn nobytemode no_dq_rate_estimator flows 256 "
+    "quantum 1514 ecn_prob 20",
+    '{ kind = "cake" }': "cake unlimited diffserv3 triple-isolate rtt 100000us mpu 0 noatm "
+    "no-ack-filter egress nowash split-gso",
+    '{ kind = "cake", rate = "5 Mbit/s", tins = "diffserv4", isolation = "dual-srchost", '
+    'rtt = "30 ms", memory_limit = "1 MB", overhead = 30, mpu = "68 B", link_layer = "atm", '
+    'ack_filter = "ack-filter", ingress = true, wash = true }': "cake bandwidth 5000000bit "
+    "diffserv4 dual-srchost rtt 30000us memlimit 1000000 overhead 30 mpu 68 atm ack-filter ingress "
+    "wash split-gso",
     '{ kind = "fq", maxrate = "2 Mbit/s", horizon_drop = false }': "fq limit 10000 flow_limit 100 "
     "quantum 3028 initial_quantum 15140 orphan_mask 1023 maxrate 2000000bit "
     "low_rate_threshold 550000bit refill_delay 40000us horizon 10000000us horizon_cap",
@@ -71,16 +81,30 @@ def test_a_queue_is_told_in_tcs_words(queue: str) -> None:
     assert queue_of(queue) == [expected]
 
 
-def test_kinds_that_not_every_kernel_has_are_named_with_their_keys() -> None:
+def test_cakes_overhead_counts_from_the_ip_packet() -> None:
+    """Linux subtracts 14 bytes from a length that is the IP packet's without framing."""
+    queue = '{ kind = "cake", overhead = 30 }'
+    (bare,) = queue_of(queue, links__bottleneck__framing='{ overhead = "0 B" }')
+    assert " overhead 44 " in bare
+
+
+def test_kinds_of_queues_are_named_with_their_keys() -> None:
     inside = '{ kind = "prio", bands = [{ name = "a", match = [{ protocol = "udp" }] }, '
     inside += '{ name = "b", queue = { kind = "dualpi2" } }] }'
     for queue, kinds in {
-        '{ kind = "codel" }': [],
+        '{ kind = "codel" }': ["codel"],
         '{ kind = "fq" }': ["fq"],
-        inside: ["dualpi2"],
+        inside: ["prio", "pfifo", "dualpi2"],
     }.items():
         job = designed(dumbbell(links__bottleneck__forward__queue=queue))
-        assert job["kinds"] == dict.fromkeys(kinds, "links.bottleneck.forward.queue.kind")
+        key = "links.bottleneck.forward.queue"
+        found = [
+            command.split()[8]
+            for commands in job["keys"].values()
+            for command, of in commands.items()
+            if of == key and command.startswith("qdisc")
+        ]
+        assert found == kinds
 
 
 def test_bands_get_filters_of_u32() -> None:
@@ -144,6 +168,18 @@ def test_transmission_counts_on_links_below_a_gigabit_also_where_nothing_delays(
     assert netem("1 Gbit/s") == []
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [("", "10% 90% 100% 0%"), (", r = 0.25, loss_bad = 0.5, loss_good = 0.01", "10% 25% 50% 1%")],
+)
+def test_losses_in_bursts_are_netems(more: str, words: str) -> None:
+    loss = f'{{ kind = "gilbert-elliott", p = 0.1{more} }}'
+    job = designed(dumbbell(links__internet__loss=loss))
+    lossy = [line for line in job["tc"]["nwires"] if " loss " in line]
+    assert len(lossy) == 2
+    assert all(f" loss gemodel {words} rate " in line for line in lossy)
+
+
 def test_a_send_buffer_holds_a_window_and_more() -> None:
     """A socket is writable below two thirds of it, and 1448 bytes take 2304 (`sk_wmem_queued`)."""
     job = designed(dumbbell())
@@ -164,6 +200,47 @@ def test_changes_come_at_their_times() -> None:
     (netem,) = wires["commands"]
     assert netem.startswith("qdisc change dev w0b root handle 1: netem ")
     assert "delay 5000us" in netem and "rate 5000000bit" in netem
+
+
+def test_a_new_queue_replaces_the_old_one_unless_it_can_keep_its_packets() -> None:
+    def commands(first: str, then: str) -> list[str]:
+        job = designed(
+            dumbbell(
+                links__bottleneck__forward__queue=first,
+                changes=f'[{{ at = "5 s", link = "bottleneck.forward", queue = {then} }}]',
+            )
+        )
+        (found,) = [each["commands"] for each in job["changes"] if each["namespace"] == "n4"]
+        return [command for command in found if "parent 1:1 " in command or "del" in command]
+
+    fifo, codel = '{ kind = "pfifo", limit = 50 }', '{ kind = "codel" }'
+    (kept,) = commands(fifo, '{ kind = "pfifo", limit = 20 }')
+    assert kept == "qdisc change dev l0 parent 1:1 handle 10: pfifo limit 20"
+    gone, made = commands(fifo, codel)
+    assert gone == "qdisc del dev l0 parent 1:1"
+    assert made.startswith("qdisc add dev l0 parent 1:1 handle 10: codel limit 1000 ")
+
+
+def test_losses_and_jitter_change_with_netem() -> None:
+    first = '{ at = "5 s", link = "bottleneck.forward", jitter = { deviation = "1 ms" } }'
+    second = (
+        '{ at = "6 s", link = "bottleneck.forward", loss = 0.1, jitter = { deviation = "0 s" } }'
+    )
+    found = [
+        each["commands"][0]
+        for each in designed(dumbbell(changes=f"[{first}, {second}]"))["changes"]
+        if each["namespace"] == "nwires"
+    ]
+    assert " delay 5000us 1000us" in found[0] and " loss " not in found[0]
+    assert found[1].endswith(" delay 5000us loss 10% rate 10000000bit 24")
+
+
+def test_filters_match_code_points() -> None:
+    bands = '[{ name = "ef", match = [{ dscp = "EF" }] }, { name = "rest" }]'
+    queue = f'{{ kind = "prio", bands = {bands} }}'
+    job = designed(dumbbell(links__bottleneck__forward__queue=queue))
+    (words,) = [line for line in job["tc"]["n4"] if "dsfield" in line]
+    assert words.endswith("prio 1 u32 match ip dsfield 0xb8 0xfc flowid 10:1")
 
 
 def test_a_flood_of_syns_needs_the_cookies_of_its_server() -> None:

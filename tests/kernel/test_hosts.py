@@ -79,4 +79,4 @@ def test_a_datagram_without_room_for_its_meaning_is_refused() -> None:
 def test_a_missing_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "PROGRAM", tmp_path / "narrows-live")
     with pytest.raises(BackendError, match=r"narrows-live: no such program; hint: .*make setup"):
-        live.give({}, {}, (), tmp_path)
+        live.give({"links": []}, {}, (), tmp_path)

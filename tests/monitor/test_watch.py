@@ -148,7 +148,7 @@ def test_a_report_says_that_it_was_measured(watched: Run, tmp_path: Path) -> Non
     assert (
         str(summary_table(watched)).splitlines()[0] == f"monitor-lo: {watched.end_s:.4g} s measured"
     )
-    page = write_report(watched, tmp_path).read_text(encoding="utf-8")
+    page = write_report(watched, tmp_path, ["png"]).read_text(encoding="utf-8")
     text = re.sub(r"<style>.*?</style>|<script.*?</script>", "", page, flags=re.DOTALL)
     for word in ("simulated", "seed", "Run it again", "byte for byte", "In the ring", "queue acts"):
         assert word not in text, word
@@ -161,7 +161,9 @@ def test_a_report_says_that_it_was_measured(watched: Run, tmp_path: Path) -> Non
     both = write_comparison(
         compare([watched, replace(watched, scenario={**watched.scenario, "rate": 5.0})]),
         tmp_path / "both",
+        ["png"],
     )
+    assert (both.parent / "plots").is_dir()
     assert not list((both.parent / "plots").glob("sojourn-*"))
 
 

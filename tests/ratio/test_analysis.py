@@ -217,8 +217,7 @@ def test_measurements_without_pairs_say_why(samples: dict[str, Measurement]) -> 
 def test_legends_say_what_points_and_colours_are(samples: dict[str, Measurement]) -> None:
     group = analyse([samples["after"]]).whole
     for draw in (line_plot, excess_plot):
-        (legend,) = draw(group).legends
-        said = legend.get_title().get_text()
+        said = draw(group).legend
         assert "vantage point" in said
         assert "TCP's time divided by UDP's" in said
 
@@ -242,6 +241,7 @@ def test_the_report_has_pages_plots_and_a_map(
     report = write_ratio_report(analysis, tmp_path, kinds=("png", "svg", "pdf"))
     text = report.read_text()
     assert "in the folder plots too, as PNG, SVG, PDF." in text
+    assert text.count('class="drawing"') == text.count('class="says"') >= 8
     assert "K-root" in text
     assert 'href="server-K-root.html"' in text
     assert text.count("<circle") == 14

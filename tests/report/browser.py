@@ -31,34 +31,30 @@ for (const kind of ["error", "warn"]) {
 </script>
 """
 
-# After it: keeps the plots that the page makes, and has what questions need.
+# After it, and after the page's module: has what questions need.
 _AFTER = """
-<script>
-const made = [];
-const Plot = uPlot;
-uPlot = function (...given) { const plot = new Plot(...given); made.push(plot); return plot; };
-Object.assign(uPlot, Plot);
-const settled = () => new Promise((done) => setTimeout(done, 50));
-// Shows the plot of the figure with this title.
+<script type="module">
+const settled = () => new Promise((done) => setTimeout(done, 80));
+const figures = [...document.querySelectorAll("figure")];
+const made = figures.map((each) => each.drawn?.plot).filter(Boolean);
+// The figure whose title begins so, and its plot.
 async function shown(title) {
-  const figure = [...document.querySelectorAll("figure")].find((each) =>
-    each.querySelector("script.curves")?.textContent.includes(title));
-  figure.querySelector("button.live").click();
   await settled();
-  return [figure, made[made.length - 1]];
+  const figure = figures.find((each) =>
+    (each.querySelector(".title")?.textContent ?? "").startsWith(title));
+  return [figure, figure.drawn.plot];
 }
 const ends = (plot, key) => [plot.scales[key].min, plot.scales[key].max];
 // What the legend says with the pointer at a value of x.
 async function read(figure, plot, x) {
   plot.setCursor({ left: plot.valToPos(x, "x"), top: 10 });
   await settled();
-  const rows = [...figure.querySelectorAll(".u-legend .u-series:not(.seed)")];
-  return rows.map((row) => row.querySelector(".u-label").textContent + "="
-    + row.querySelector(".u-value").textContent);
+  const rows = [...figure.querySelectorAll(".legend .entry")];
+  return [figure.querySelector(".legend .at").textContent, ...rows.map((row) =>
+    row.querySelector("span").textContent + "=" + row.querySelector("output").textContent)];
 }
 async function click(figure, number) {
-  figure.querySelectorAll(".u-legend .u-series:not(.seed)")[number].querySelector("th")
-    .dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  figure.querySelectorAll(".legend .entry")[number].click();
   await settled();
 }
 // How many points of the plot have nearly this colour, between two heights in y's values.
@@ -75,6 +71,7 @@ function painted(plot, color, low, high) {
 }
 (async () => {
   const found = {};
+  await settled();
   try { QUESTION } catch (error) { wrong.push(String(error)); }
   found.wrong = wrong;
   const answer = document.createElement("pre");
@@ -88,11 +85,13 @@ function painted(plot, color, low, high) {
 
 def _digest(element: str) -> str:
     """How a policy names a script element."""
-    text = element.strip().removeprefix("<script>").removesuffix("</script>")
+    text = re.sub(r"^<script[^>]*>|</script>$", "", element.strip())
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def ask(page: str, question: str, folder: Path) -> dict[str, Any]:
+def ask(
+    page: str, question: str, folder: Path, *, width: int = 1000, dark: bool = False
+) -> dict[str, Any]:
     """What a question, in JavaScript, finds on a page: it fills in the object `found`.
 
     `wrong` has the page's errors and warnings.
@@ -104,7 +103,8 @@ def ask(page: str, question: str, folder: Path) -> dict[str, Any]:
     # The page's policy holds, and lets these two scripts run as well.
     ours = "".join(f"'{_digest(each)}' " for each in (_BEFORE, after))
     assert text.count("script-src '") == 1
-    text = text.replace("script-src '", f"script-src {ours}'")
+    if "script-src 'unsafe-inline'" not in text:
+        text = text.replace("script-src '", f"script-src {ours}'")
     path = folder / "asked.html"
     path.write_text(text, encoding="utf-8")
     done = subprocess.run(
@@ -112,7 +112,9 @@ def ask(page: str, question: str, folder: Path) -> dict[str, Any]:
             CHROMIUM,
             *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
             *("--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={folder / 'profile'}"),
-            *("--virtual-time-budget=20000", "--window-size=1000,900", "--dump-dom", path.as_uri()),
+            *(["--blink-settings=preferredColorScheme=0"] if dark else []),
+            f"--window-size={width},900",
+            *("--virtual-time-budget=20000", "--dump-dom", path.as_uri()),
         ],
         capture_output=True,
         text=True,

@@ -10,13 +10,25 @@ import pytest
 from two_groups import TWO_GROUPS
 
 import narrows
+from narrows.records import Series
 from narrows.report import plots, style
+from narrows.report.evaluate import Data, points_of
 from narrows.report.run_report import run_plots
 
 
 def flow_plots(text: str) -> dict[str, Any]:
     run = narrows.run(narrows.Scenario.parse(text, set={"monitor.flows": '["*"]'}))
     return {each.name: each for each in run_plots(run) if each.name.startswith("flow-")}
+
+
+def goodput_of(run: narrows.Run, states: pl.DataFrame) -> tuple[Any, Any]:
+    """The curve of the goodput of a run's only sampled connection."""
+    (goodput,) = (each for each in plots.QUANTITIES if each.averaged)
+    (series,) = plots.flow_states(run, goodput).series
+    assert isinstance(series, Series)
+    data = Data({**run.tables, "flow_states": states}, run.end_s)
+    (curve,) = points_of(series, data).values()
+    return curve
 
 
 def test_each_sampled_connection_has_a_line_of_its_own() -> None:
@@ -51,8 +63,7 @@ def test_many_sampled_connections_are_drawn_behind_their_groups_mean() -> None:
 def test_goodput_of_a_connection_is_averaged_over_round_trips() -> None:
     run = narrows.run(narrows.Scenario.parse(TWO_GROUPS, set={"monitor.flows": '["download"]'}))
     states = run.table("flow_states")
-    (goodput,) = (each for each in plots.QUANTITIES if each.averaged)
-    times, values = plots.curve(states, goodput)
+    times, values = goodput_of(run, states)
     apart = np.diff(times)
     assert apart.min() * 1000 >= 4 * states["srtt_ms"].max() - 1e-6
     # The first value is drawn twice, because steps reach back.
@@ -65,6 +76,5 @@ def test_samples_at_the_same_time_are_drawn_as_they_are() -> None:
     """A folder may come from another program than narrows, which writes none."""
     run = narrows.run(narrows.Scenario.parse(TWO_GROUPS, set={"monitor.flows": '["download"]'}))
     states = run.table("flow_states").with_columns(t_s=pl.lit(1.0))
-    (goodput,) = (each for each in plots.QUANTITIES if each.averaged)
-    times, values = plots.curve(states, goodput)
+    times, values = goodput_of(run, states)
     assert len(times) == len(values) == states.height

@@ -9,16 +9,22 @@ import matplotlib as mpl
 import numpy as np
 import polars as pl
 import pytest
+from drawn import fig
 from matplotlib.figure import Figure
 from synthetic_run import DNS_START_S, LINK, synthetic_run
 from two_groups import TWO_GROUPS
 
 import narrows
+from narrows.records import Axis
 from narrows.report import plots, style
 from narrows.report.comparison_report import comparison_plots
-from narrows.report.pen import PlotPen
-from narrows.report.plots import Bar, ewma
+from narrows.report.drawing import Curve, Drawing, thin
+from narrows.report.evaluate import smoothed
+from narrows.report.page import write_plots
+from narrows.report.paper import figure_of
+from narrows.report.plots.first_attempt import Share, first_attempt
 from narrows.report.run_report import run_plots
+from narrows.report.scales import completed
 from narrows.report.source import queue_facts, retry_marks, retry_moments_s
 from narrows.results import Run, compare
 from narrows.results.text import shown_metrics
@@ -37,7 +43,7 @@ def texts(figure: Figure) -> list[str]:
 
 
 def test_thresholds_of_red_are_drawn_and_named(run: Run) -> None:
-    figure = plots.backlog(run, LINK)
+    figure = fig(plots.backlog, run, LINK)
     shown = texts(figure)
     assert {"min 75 kB", "max 262 kB", "limit 375 kB\n= 300 ms"} <= set(shown)
     assert {"in the queue", "in the card's ring", "RED's average"} <= set(shown)
@@ -50,7 +56,7 @@ def test_thresholds_of_red_are_drawn_and_named(run: Run) -> None:
     [("bfifo", "limit 262 kB\n= 210 ms", "kB"), ("pfifo", "limit 180 packets", "packets")],
 )
 def test_a_fifo_has_its_limit_in_its_own_unit(kind: str, label: str, unit: str) -> None:
-    figure = plots.backlog(synthetic_run(kind=kind, duration_s=20.0), LINK)
+    figure = fig(plots.backlog, synthetic_run(kind=kind, duration_s=20.0), LINK)
     assert label in texts(figure)
     assert figure.axes[0].get_ylabel() == f"backlog ({unit})"
     assert "RED's average" not in texts(figure)
@@ -73,7 +79,7 @@ def test_a_fifo_has_its_limit_in_its_own_unit(kind: str, label: str, unit: str) 
 )
 def test_every_other_queue_is_drawn(queue: dict[str, Any], label: str | None) -> None:
     link = {"name": "bottleneck", "between": ["a", "b"], "rate": "8 Mbit/s", "queue": queue}
-    figure = plots.backlog(synthetic_run(duration_s=5.0, scenario={"links": [link]}), LINK)
+    figure = fig(plots.backlog, synthetic_run(duration_s=5.0, scenario={"links": [link]}), LINK)
     shown = [text for text in texts(figure) if text.startswith(("min", "max", "limit"))]
     assert shown == ([] if label is None else [label])
 
@@ -93,7 +99,7 @@ def test_a_scenario_that_says_nothing_leaves_a_plot_without_thresholds(
     scenario: dict[str, object],
 ) -> None:
     run = synthetic_run(duration_s=20.0, scenario=scenario)
-    assert not any("limit" in text for text in texts(plots.backlog(run, LINK)))
+    assert not any("limit" in text for text in texts(fig(plots.backlog, run, LINK)))
     assert retry_moments_s(run) == []
 
 
@@ -113,12 +119,12 @@ def test_a_rate_that_changes_is_drawn_as_steps() -> None:
     facts = queue_facts(run, LINK)
     assert facts is not None
     assert facts.rates == ((0.0, 10_000_000), (4.0, 2_000_000), (8.0, 20_000_000))
-    figure = plots.utilisation({"a": run}, LINK)
+    figure = fig(plots.utilisation, {"a": run}, LINK)
     assert "rate\n20 Mbit/s" in texts(figure)
     steps = figure.axes[0].get_lines()[1]
     assert list(steps.get_xdata()) == [0.0, 4.0, 8.0, run.end_s]
     assert list(steps.get_ydata()) == [10.0, 2.0, 20.0, 20.0]
-    assert "limit 20 kB" in texts(plots.backlog(run, LINK))
+    assert "limit 20 kB" in texts(fig(plots.backlog, run, LINK))
 
 
 def test_a_link_that_is_down_is_drawn_at_no_rate() -> None:
@@ -133,7 +139,7 @@ def test_a_link_that_is_down_is_drawn_at_no_rate() -> None:
     facts = queue_facts(run, LINK)
     assert facts is not None
     assert facts.rates == ((0.0, 10_000_000), (2.0, 0), (3.0, 0), (5.0, 4_000_000))
-    steps = plots.utilisation({"a": run}, LINK).axes[0].get_lines()[1]
+    steps = fig(plots.utilisation, {"a": run}, LINK).axes[0].get_lines()[1]
     assert list(steps.get_ydata()) == [10.0, 0.0, 0.0, 4.0, 4.0]
 
 
@@ -152,7 +158,7 @@ def test_what_a_trace_offers_is_drawn_instead_of_a_rate(tmp_path: Path) -> None:
     assert facts is not None
     times = np.array([0.0, 0.4, 0.5, 0.999, 1.0, 1.5, 3.0])
     assert list(facts.offered(times) / 1500) == [0, 0, 1, 1, 4, 5, 12]
-    lines = plots.utilisation({"a": run}, LINK).axes[0].get_lines()
+    lines = fig(plots.utilisation, {"a": run}, LINK).axes[0].get_lines()
     assert lines[1].get_label() == "offered by the trace"
     # Four packets a second are 48 kbit/s.
     y, x = np.asarray(lines[1].get_ydata()), np.asarray(lines[1].get_xdata())
@@ -160,7 +166,7 @@ def test_what_a_trace_offers_is_drawn_instead_of_a_rate(tmp_path: Path) -> None:
 
 
 def test_throughput_is_drawn_from_the_start(run: Run) -> None:
-    curve = plots.utilisation({"a": run}, LINK).axes[0].get_lines()[0]
+    curve = fig(plots.utilisation, {"a": run}, LINK).axes[0].get_lines()[0]
     assert curve.get_xdata()[0] == 0.0
     assert curve.get_ydata()[0] == curve.get_ydata()[1]
 
@@ -176,9 +182,11 @@ def test_throughput_is_drawn_from_the_start(run: Run) -> None:
 )
 def test_a_waiting_time_to_aim_for_is_drawn(queue: dict[str, Any], target: str | None) -> None:
     run = changing(queue)
-    shown = [text for text in texts(plots.sojourn({"a": run}, LINK)) if "target" in text]
+    shown = [text for text in texts(fig(plots.sojourn, {"a": run}, LINK)) if "target" in text]
     assert shown == ([target] if target else [])
-    assert not any("target" in text for text in texts(plots.sojourn({"a": run, "b": run}, LINK)))
+    assert not any(
+        "target" in text for text in texts(fig(plots.sojourn, {"a": run, "b": run}, LINK))
+    )
 
 
 @pytest.mark.parametrize(
@@ -216,7 +224,10 @@ def test_captions_speak_of_what_is_drawn(run: Run) -> None:
 
 
 def test_the_start_of_dns_is_marked(run: Run) -> None:
-    for figure in (plots.backlog(run, LINK), plots.drop_rate({"a": run}, LINK)):
+    for figure in (
+        fig(plots.backlog, run, LINK),
+        fig(plots.drop_rate, {"a": run}, LINK),
+    ):
         assert "DNS starts" in texts(figure)
         lines = [line.get_xdata() for line in figure.axes[0].get_lines()]
         assert any(list(x) == [DNS_START_S, DNS_START_S] for x in lines)
@@ -230,21 +241,21 @@ def test_the_average_is_the_papers() -> None:
     for drops in (4, 0, 3, 0, 1):
         value = 0.9 * value + 0.1 * (drops * 10)
         expected.append(value)
-    found_times, found = ewma(times, total)
+    found_times, found = smoothed(times, total, 0.1, 0.9)
     assert found == pytest.approx(expected)
     assert found_times == pytest.approx(times[1:])
 
 
 def test_the_average_of_a_constant_rate_settles_there() -> None:
     times = np.arange(0.0, 60.1, 0.5)
-    _, found = ewma(times, 33.0 * times)
+    _, found = smoothed(times, 33.0 * times, 0.1, 0.9)
     assert found[-1] == pytest.approx(33.0)
 
 
 def test_the_retry_schedule_stands_in_the_cdf() -> None:
     run = synthetic_run(loss=0.4)
     assert retry_moments_s(run) == [1.0, 3.0, 5.0, 9.0]
-    figure = plots.response_cdf({"a": run})
+    figure = fig(plots.response_cdf, {"a": run})
     assert {f"attempt {n} sent" for n in (2, 3, 4, 5)} <= set(texts(figure))
     assert figure.axes[0].get_xscale() == "log"
 
@@ -282,7 +293,7 @@ def test_an_attempt_after_a_truncated_reply_has_no_time_in_the_schedule() -> Non
     fates = lossy.attempts.filter(pl.col("attempt") == 1).get_column("fate")
     assert {"truncated", "query-lost"} <= set(fates)
     assert retry_marks([lossy]) == [(1.0, "attempt 2 sent after a timeout")]
-    assert "attempt 2 sent after a timeout" in texts(plots.response_cdf({"a": lossy}))
+    assert "attempt 2 sent after a timeout" in texts(fig(plots.response_cdf, {"a": lossy}))
     whole = narrows.run(
         narrows.Scenario.parse(
             TRUNCATED, set={"links.wan.loss": "0.3", "dns.stub.reply_size": "200 B"}
@@ -309,14 +320,14 @@ def test_a_schedule_for_udp_says_nothing_of_tcp() -> None:
 
 
 def test_an_axis_from_zero_ends_above_its_highest_value() -> None:
-    figure, axes = style.new_figure()
-    pen = PlotPen(axes)
-    pen.from_zero()
-    assert axes.get_ylim() == (0.0, 1.0)
-    pen.series("delay", [0.0, 1.0, 2.0], [35.0, 40.0, float("nan")])
-    pen.from_zero()
-    assert axes.get_ylim() == pytest.approx((0.0, 42.0))
-    assert figure.axes == [axes]
+    def ends(*values: float) -> tuple[float | None, object]:
+        times = np.arange(len(values), dtype=np.float64)
+        curve = Curve("delay", "blue", times, np.asarray(values))
+        axis = Axis("delay (ms)", ends=(0.0, None))
+        return completed(Drawing("", Axis("time (s)"), axis, curves=[curve])).y.ends
+
+    assert ends() == (0.0, 1.0)
+    assert ends(35.0, 40.0, float("nan")) == pytest.approx((0.0, 44.8))
 
 
 def test_one_run_has_a_curve_for_each_dns_group() -> None:
@@ -330,13 +341,13 @@ links = [{ name = "wan", between = ["a", "b"], rate = "10 Mbit/s", delay = "20 m
         text += f'[[dns]]\nname = "over-{name}"\nclient = "a"\nserver = "b"\n'
         text += f'queries = 3\ntransport = "{name}"\n'
     both = narrows.run(narrows.Scenario.parse(text))
-    figure = plots.response_cdf({"two": both})
+    figure = fig(plots.response_cdf, {"two": both})
     curves = {str(line.get_label()): line for line in figure.axes[0].get_lines()}
     assert list(curves) == ["over-udp", "over-tcp"]
     # One round trip of 40 ms, and two.
     for curve, expected in zip(curves.values(), (40, 80), strict=True):
         assert np.asarray(curve.get_xdata())[-1] == pytest.approx(expected, abs=1)
-    together = plots.response_cdf({"one": both, "other": both})
+    together = fig(plots.response_cdf, {"one": both, "other": both})
     assert [str(line.get_label()) for line in together.axes[0].get_lines()] == ["one", "other"]
 
 
@@ -358,7 +369,7 @@ def test_the_cdfs_axis_fits_the_data_and_its_labels(
     times = shortest * (longest / shortest) ** place
     answered = run.queries.filter(pl.col("measured") & pl.col("response_ms").is_not_null())
     queries = answered.with_columns(response_ms=times)
-    figure = plots.response_cdf({"a": replace(run, tables={**run.tables, "queries": queries})})
+    figure = fig(plots.response_cdf, {"a": replace(run, tables={**run.tables, "queries": queries})})
     figure.draw_without_rendering()
     axes = figure.axes[0]
     assert axes.get_xscale() == scale
@@ -377,7 +388,7 @@ def test_the_cdfs_axis_fits_the_data_and_its_labels(
 def test_unanswered_queries_keep_the_cdf_below_one() -> None:
     run = synthetic_run(loss=0.7, workers=10)
     answered = 100.0 - run.summary["dns"]["unanswered_percent"]
-    curve = plots.response_cdf({"a": run}).axes[0].get_lines()[0].get_ydata()
+    curve = fig(plots.response_cdf, {"a": run}).axes[0].get_lines()[0].get_ydata()
     assert np.max(np.asarray(curve)) == pytest.approx(answered)
     assert answered < 95.0
 
@@ -393,7 +404,7 @@ def test_open_queries_count_for_as_long_as_they_waited(run: Run) -> None:
         pl.Series("response_ms", [1000.0, nothing, 3000.0, nothing]),
     )
     (curve, *_) = (
-        plots.response_cdf({"a": replace(run, tables={**run.tables, "queries": asked})})
+        fig(plots.response_cdf, {"a": replace(run, tables={**run.tables, "queries": asked})})
         .axes[0]
         .get_lines()
     )
@@ -402,16 +413,16 @@ def test_open_queries_count_for_as_long_as_they_waited(run: Run) -> None:
 
 
 def test_the_first_attempts_interval_is_named(run: Run) -> None:
-    labels = [text.get_text() for text in plots.attempts(run).legends[0].get_texts()]
+    labels = [text.get_text() for text in fig(plots.attempts, run).legends[0].get_texts()]
     assert labels == ["95 % interval of the first attempt's share"]
 
 
-def test_bars_start_at_zero_and_show_what_was_published() -> None:
-    figure = plots.first_attempt([Bar("FIFO", 97.2, 96.8, 97.6, 97.37), Bar("x", 80, 70, 90)])
-    axes = figure.axes[0]
+def test_bars_start_at_zero() -> None:
+    drawing = first_attempt([Share("FIFO", 97.2, 96.8, 97.6), Share("x", 80, 70, 90)], "t")
+    axes = figure_of(drawing).axes[0]
     assert axes.get_xlim()[0] == 0.0
     assert all(patch.get_x() == 0.0 for patch in axes.patches)  # type: ignore[attr-defined]
-    assert {"97.20 %", "97.37 %", "published"} <= set(texts(figure))
+    assert {"97.20 %", "80.00 %"} <= set(texts(figure_of(drawing)))
 
 
 def test_a_long_series_keeps_its_peaks() -> None:
@@ -419,22 +430,26 @@ def test_a_long_series_keeps_its_peaks() -> None:
     values = np.zeros(100_000)
     values[54_321] = 7.0
     values[77_777] = np.nan
-    few_times, few = style.thin(times, values)
+    few_times, few = thin(times, values)
     assert len(few) <= 3_000
     assert np.nanmax(few) == 7.0
     assert list(few_times) == sorted(few_times)
 
 
-def test_the_same_run_gives_the_same_files(run: Run) -> None:
-    for one, two in zip(run_plots(run), run_plots(run), strict=True):
-        assert one.svg == two.svg, one.name
-        assert style.png(one.figure) == style.png(two.figure), one.name
-        assert "<dc:date>" not in one.svg
+def test_the_same_run_gives_the_same_files(run: Run, tmp_path: Path) -> None:
+    one, two = (write_plots(run_plots(run), tmp_path / name) for name in "ab")
+    assert len(one) == 2 * len(run_plots(run))
+    for first, second in zip(one, two, strict=True):
+        assert first.read_bytes() == second.read_bytes(), first.name
+        assert b"<dc:date>" not in first.read_bytes()
+    assert [shown.drawing.text() for shown in run_plots(run)] == [
+        shown.drawing.text() for shown in run_plots(run)
+    ]
 
 
 def test_plots_leave_matplotlib_as_it_was(run: Run) -> None:
     before = dict(mpl.rcParams)
-    style.svg(plots.backlog(run, LINK))
+    style.svg(fig(plots.backlog, run, LINK))
     assert dict(mpl.rcParams) == before
 
 
@@ -442,7 +457,9 @@ def test_inline_plots_share_no_identifier(run: Run) -> None:
     shown = run_plots(run)
     names: list[str] = []
     for figure in shown:
-        text = style.svg_inline(figure.svg, figure.name.replace(".", "-"), 'a "b" & <c>')
+        text = style.svg_inline(
+            style.svg(figure.figure), figure.name.replace(".", "-"), 'a "b" & <c>'
+        )
         root = ElementTree.fromstring(text)
         ids = [element.get("id") for element in root.iter() if element.get("id")]
         names += [name for name in ids if name]
@@ -455,9 +472,11 @@ def test_inline_plots_share_no_identifier(run: Run) -> None:
 
 
 def test_marks_are_drawn_beside_drops_where_there_are_any(run: Run) -> None:
-    assert texts(plots.drop_rate({"a": run}, LINK))[-1:] == ["drops"]
+    assert texts(fig(plots.drop_rate, {"a": run}, LINK))[-1:] == ["drops"]
     marked = run.queues.with_columns(marked_early=(30.0 * pl.col("t_s")).cast(pl.UInt64))
-    figure = plots.drop_rate({"a": replace(run, tables={**run.tables, "queues": marked})}, LINK)
+    figure = fig(
+        plots.drop_rate, {"a": replace(run, tables={**run.tables, "queues": marked})}, LINK
+    )
     assert texts(figure)[-2:] == ["drops", "marks"]
     marks = np.asarray(figure.axes[0].get_lines()[1].get_ydata())
     assert np.mean(marks[200:]) == pytest.approx(30.0, rel=0.01)

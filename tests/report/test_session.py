@@ -67,8 +67,7 @@ def test_a_notebook_shows_plots_and_tables(runs: list[Run], swept: Sweep) -> Non
         (swept.plot(), "95 % interval"),
     ):
         html = shown._repr_html_()
-        assert '<img alt="' in html
-        assert "data:image/svg+xml;base64," in html
+        assert '<script type="application/json" class="drawing">' in html
         assert words in html
         assert html.count("<table") >= 1
 
@@ -101,7 +100,7 @@ def test_what_cannot_be_drawn_shows_its_table(
     }
     monkeypatch.setattr(kind, "plot", plot)
     html = results[kind]._repr_html_()
-    assert "<img" not in html
+    assert "<script" not in html
     assert "<table>" in html
 
 
@@ -123,3 +122,9 @@ def test_progress_is_shown_where_asked_for(
     assert "% done" in capsys.readouterr().err
     assert sweep(SCENARIO, seeds=2, workers=1, progress=True).complete
     assert "% done" in capsys.readouterr().err
+
+
+def test_comparisons_are_short_in_a_console(runs: list[Run], swept: Sweep) -> None:
+    assert len(repr(compare(runs))) < 300
+    with pytest.raises(NarrowsError, match=r"hint: compare_sweeps\(\[sweep\]\)"):
+        compare([swept])  # type: ignore[list-item]

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from made_sweeps import KINDS, LIMITS, RATES, figure, made, summary
+from matplotlib.figure import Figure
 
 from narrows.errors import NarrowsError
 from narrows.report import plot_sweep
-from narrows.report.plots import Mean, Series, Ticks, against
+from narrows.report.paper import figure_of
+from narrows.report.plots.against import Line, Mean, Ticks, against
 from narrows.results import Axis, Sweep, compare_sweeps
 from narrows.results.intervals import within
 from narrows.results.setting_names import value_names
@@ -20,6 +22,11 @@ from narrows.results.sweep_means import metric_named, metrics_of, points, table_
 from narrows.results.sweep_text import sweep_text
 
 pytestmark = pytest.mark.slow
+
+
+def drawn_against(*given: Any, **named: Any) -> Figure:
+    """What `against` draws, on paper."""
+    return figure_of(against(*given, **named))
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 5])
@@ -296,8 +303,8 @@ def test_axes_and_titles_say_what_they_show() -> None:
 
 def test_long_labels_stay_in_the_plot_and_cover_nothing() -> None:
     long = "answered within a second, of all queries that had a second to be answered in (%)"
-    variants = [Series(name, [Mean(1.0, 2.0, None, None)]) for name in ("codel", "fq-codel")]
-    drawn = against(
+    variants = [Line(name, [Mean(1.0, 2.0, None, None)]) for name in ("codel", "fq-codel")]
+    drawn = drawn_against(
         variants,
         Ticks(
             "interval of the queue and then some more words than have room here (ms)", [1.0], None
@@ -323,9 +330,9 @@ def test_long_labels_stay_in_the_plot_and_cover_nothing() -> None:
 def test_equal_seeds_are_dots_side_by_side() -> None:
     values = (5.0, 5.0, 1.0, 5.0, 5.0, 5.0)
     series = [
-        Series(name, [Mean(at, 4.3, 3.0, 5.6, values) for at in (1.0, 2.0)]) for name in ("a", "b")
+        Line(name, [Mean(at, 4.3, 3.0, 5.6, values) for at in (1.0, 2.0)]) for name in ("a", "b")
     ]
-    drawn = against(series, Ticks("key", [1.0, 2.0], None), title="", subtitle="", y_label="")
+    drawn = drawn_against(series, Ticks("key", [1.0, 2.0], None), title="", subtitle="", y_label="")
     drawn.draw_without_rendering()
     axes = drawn.axes[0]
     seen: list[tuple[float, float]] = []
@@ -351,8 +358,8 @@ def test_equal_seeds_are_dots_side_by_side() -> None:
 def test_an_axis_that_begins_above_zero_says_so(
     values: tuple[float, ...], note: str | None
 ) -> None:
-    series = [Series("", [Mean(float(n), y, None, None) for n, y in enumerate(values)])]
-    drawn = against(
+    series = [Line("", [Mean(float(n), y, None, None) for n, y in enumerate(values)])]
+    drawn = drawn_against(
         series, Ticks("key", [0.0, 1.0], None), title="", subtitle="", y_label="", unit="ms"
     )
     axes = drawn.axes[0]

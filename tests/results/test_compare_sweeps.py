@@ -204,7 +204,7 @@ def test_sweeps_of_one_name_are_called_after_what_differs() -> None:
     object.__setattr__(first, "scenario", {"name": "a", "queue": {"kind": "bfifo"}})
     object.__setattr__(other, "scenario", {"name": "a", "queue": {"kind": "red"}})
     (found,) = compare_sweeps([first, other])
-    assert [group.label for group in found.groups] == ["a, kind bfifo", "a, kind red"]
+    assert [group.label for group in found.groups] == ["kind bfifo", "kind red"]
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

@@ -99,7 +99,12 @@ def test_comparisons_and_summaries_do_not_know_the_table(sampled: Run) -> None:
 
 
 def test_bbr_shows_its_own_phases() -> None:
-    changed = {"monitor.flows": '["download"]', "traffic.download.tcp.congestion": "bbr"}
-    states = run(Scenario.parse(TEXT, set=changed)).table("flow_states")
-    assert set(states["state"]) <= {"startup", "drain", "probe-bw", "probe-rtt"}
-    assert {"startup", "probe-bw"} <= set(states["state"])
+    probes = {f"probe-bw-{name}" for name in ("down", "cruise", "refill", "up")}
+    for control, cruises, probing in (
+        ("bbr", "probe-bw", {"probe-bw"}),
+        ("bbr-v3", "probe-bw-cruise", probes),
+    ):
+        changed = {"monitor.flows": '["download"]', "traffic.download.tcp.congestion": control}
+        states = run(Scenario.parse(TEXT, set=changed)).table("flow_states")
+        assert set(states["state"]) <= {"startup", "drain", "probe-rtt", *probing}
+        assert {"startup", cruises} <= set(states["state"])

@@ -21,7 +21,7 @@ import pytest
 from synthetic_run import synthetic_run
 
 from narrows.cli.app import main
-from narrows.report.page import file_name
+from narrows.report.files import file_name
 from narrows.results import RUN_FILE, Measurement, Run, RunFolderError, Sweep, TextTable
 from narrows.results.folder import is_as_written
 

@@ -10,6 +10,7 @@ import pytest
 
 from narrows import Run, Scenario, run
 from narrows.report import plots
+from narrows.report.shown import shown_of
 from narrows.results import summary_table
 from narrows.results.goodput import GOODPUT, goodput_of, goodput_series
 
@@ -162,5 +163,5 @@ def test_drawn_goodput_is_a_mean_over_round_trips() -> None:
     made = run(Scenario.parse(deep + traffic))
     _, rates = goodput_of(made.goodput, "one")
     assert rates.max() > 3.0 * FULL_MBIT_PER_S
-    axes = plots.goodput(made).axes[0]
-    assert max(axes.lines[0].get_ydata()) < 1.25 * FULL_MBIT_PER_S
+    (curve,) = shown_of(plots.goodput(made), {"a": made}).drawing.curves
+    assert max(curve.y) < 1.25 * FULL_MBIT_PER_S

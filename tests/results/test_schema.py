@@ -38,6 +38,17 @@ def test_a_table_says_which_column_is_wrong() -> None:
         frame(TABLES["links"], {**good, "lost": [1, 2]})
 
 
+@pytest.mark.parametrize("names", [["b", "a", "b"], []])
+def test_texts_may_be_numbers_in_a_list_of_texts(names: list[str]) -> None:
+    numbers = {key: np.zeros(len(names)) for key in ("t_s", "busy_s")}
+    counts = {key: np.zeros(len(names), np.uint64) for key in ("packets", "bytes", "lost")}
+    different = list(dict.fromkeys(names))
+    coded = (np.array([different.index(name) for name in names], np.uint32), different)
+    table = frame(TABLES["links"], {**numbers, **counts, "link": coded})
+    assert table.get_column("link").to_list() == names
+    assert table.equals(frame(TABLES["links"], {**numbers, **counts, "link": names}))
+
+
 def test_an_empty_table_has_its_columns() -> None:
     run = Run(
         scenario={},
@@ -126,4 +137,4 @@ def test_the_reference_gives_units_as_people_write_them() -> None:
 def test_each_row_of_a_kind_says_when_it_began(name: str) -> None:
     """A declared window takes the rows that began within it."""
     began = records()[name].table.began
-    assert began in {"start_s", "from_s", "t_s", "sent_s", "ready_s"}
+    assert began in {"start_s", "from_s", "t_s", "sent_s", "ready_s", "asked_s"}

@@ -17,6 +17,8 @@ from narrows.results import TABLES, Run, RunFolderError
 class _FakeScenario:
     name = "fake"
     seed = 7
+    traffic = ()
+    dns = ()
 
     def plan(self, seed: int, *, event_limit: int | None = None) -> dict[str, Any]:
         if seed < 0:
@@ -59,7 +61,7 @@ class _FakeEngine:
     def interrupt(self) -> None:
         self.stopped = "interrupted"
 
-    def tables(self) -> dict[str, dict[str, Any]]:
+    def tables(self, *, coded: bool = False) -> dict[str, dict[str, Any]]:
         made = synthetic_run(duration_s=60.0, workers=2).tables
         return {
             name: {

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from narrows import Run, Scenario, ScenarioError, run
+from narrows.records.plotted import Extreme
 from narrows.report import REPORT_FILE, plots, write_run_report
-from narrows.report.source import dns_start
+from narrows.report.evaluate import Data, extreme
+from narrows.report.shown import shown_of
 from narrows.results import summary_table
 from narrows.results.checked import fault_of_document
 from narrows.results.compare import Group, compare_groups
@@ -203,13 +205,19 @@ def test_people_see_the_window(parts: list[Run], tmp_path: Path) -> None:
     text = str(summary_table(parts[1]))
     assert "30 s simulated" in text and "metrics from 10 to 17.3 s" in text
     assert "queue wan.forward, declared window" in text
-    axes = plots.backlog(parts[1], "wan.forward").axes[0]
-    names = {getattr(line, "name", "") for line in axes.lines}
+    alone = {"a": parts[1]}
+    drawn = shown_of(plots.backlog(alone, "wan.forward"), alone).drawing
+    names = {level.name for level in drawn.levels}
     assert {"measured from here", "to here"} <= names
     write_run_report(parts[1], tmp_path)
     page = (tmp_path / REPORT_FILE).read_text()
     assert "from 10 to\n17.3 s; curves over time show the whole run" in page
-    assert dns_start(parts[1]) == parts[1].queries["start_s"].min() < 1.0
+    start = Extreme("min", "queries", "start_s")
+    assert (
+        extreme(start, Data(parts[1].tables, parts[1].end_s))
+        == parts[1].queries["start_s"].min()
+        < 1.0
+    )
 
 
 def test_a_comparison_names_different_windows(whole: Run, parts: list[Run]) -> None:

@@ -30,7 +30,7 @@ def test_two_runs_leave_the_same_bytes(scenario_file: Path, tmp_path: Path) -> N
     scenario = Scenario.load(scenario_file)
     folders = [tmp_path / name for name in ("first", "second", "other")]
     for folder, seed in zip(folders, (3, 3, 4), strict=True):
-        write_run_report(run(scenario, seed=seed, out=folder), folder)
+        write_run_report(run(scenario, seed=seed, out=folder), folder, ["svg"])
     first, second, other = map(contents, folders)
     assert first == second
     assert any(name.endswith(".parquet") for name in first)

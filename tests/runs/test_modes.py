@@ -36,7 +36,10 @@ def queue(draw: Draw) -> Table:
         },
         lambda: {"kind": "pie", "ecn": draw.random() < 0.5},
         lambda: {"kind": "blue", "limit": draw.choice([3, 20, 100])},
-        lambda: {"kind": draw.choice(["codel", "fq-codel"]), "limit": draw.choice([10, 1000])},
+        lambda: {
+            "kind": draw.choice(["codel", "fq-codel", "fq-pie"]),
+            "limit": draw.choice([10, 1000]),
+        },
         lambda: {"kind": draw.choice(["drr", "tdrr", "qsdrr"]), "limit": draw.choice([3, 100])},
         lambda: {"kind": "sfq"},
     ]
@@ -78,8 +81,16 @@ def link(draw: Draw, start: str, end: str) -> Table:
     return made
 
 
+CONTROLS = ["new-reno", "cubic", "bbr", "bbr-v3", "dctcp", "prague"]
+
+
+def quic(draw: Draw) -> Table:
+    return {"congestion": draw.choice(CONTROLS), "pacing": draw.random() < 0.5}
+
+
 def traffic(draw: Draw, name: str) -> Table:
     ends = dict(zip(("sender", "receiver"), draw.sample(["a", "b"], 2), strict=True))
+    over_quic = {"transport": "quic", "quic": quic(draw)}
     kinds: list[Table] = [
         {"kind": "bulk", "connections": draw.choice([1, 5]), **ends},
         {"kind": "once", "size": draw.choice(["1 B", "20 kB", "200 kB"]), **ends},
@@ -95,7 +106,7 @@ def traffic(draw: Draw, name: str) -> Table:
             "client": "a",
             "server": "b",
             "loads": 3,
-            "transport": draw.choice(["tcp", "tls", "quic"]),
+            **draw.choice([{"transport": "tcp"}, {"transport": "tls"}, over_quic]),
             "objects": [
                 {"name": "html", "size": "8 kB"},
                 {"name": "images", "size": ["20 kB", "1 kB"], "number": 4, "after": ["html"]},
@@ -106,13 +117,14 @@ def traffic(draw: Draw, name: str) -> Table:
 
 
 def resolvers(draw: Draw, name: str) -> Table:
+    over_quic = {"kind": "quic", "quic": quic(draw)}
     return {
         "name": name,
         "client": "a",
         "server": "b",
         "workers": draw.choice([1, 5, 20]),
         "queries": draw.choice([2, 10]),
-        "transport": draw.choice(["udp", "udp", "udp", "tcp", "tls", "quic"]),
+        "transport": draw.choice(["udp", "udp", "udp", "tcp", "tls", over_quic]),
         "messages": {"query": "60 B", "reply": draw.choice(["100 B", "1500 B", "9 kB"])},
     }
 

@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 from narrows import Scenario, ScenarioError, run
+from narrows.results import compare
 
 TEXT = """
 name = "delays"
@@ -81,6 +82,43 @@ def test_classes_add_up_to_the_queues_counters(queue: str) -> None:
     assert isinstance(sojourn, float) and isinstance(longest, float)
     assert longest <= done.queues["sojourn_max_ms"].max()
     assert longest == pytest.approx(done.queues["sojourn_max_ms"].max() - 1.2, abs=1.3)
+
+
+def test_histograms_hold_every_packet_to_within_a_64th() -> None:
+    done = run(Scenario.parse(TEXT))
+    for row in done.table("queue_delays").iter_rows(named=True):
+        bins = done.table("queue_delay_bins").filter(link=row["link"], ecn=row["ecn"])
+        low, high, packets = bins["from_ms"], bins["to_ms"], bins["packets"]
+        assert packets.sum() == row["sent_packets"]
+        assert (high > low).all() and (low[1:] >= high[:-1]).all()
+        # A nanosecond is 1e-6 ms.
+        assert (high - low <= low / 64 + 1.0001e-6).all()
+        # The mean is exact, and does not come from the bins.
+        least, most = ((edge * packets).sum() / packets.sum() for edge in (low, high))
+        assert least <= row["wait_mean_ms"] <= most < least * (1 + 1.01 / 64)
+        assert low[-1] <= row["wait_max_ms"] < high[-1]
+        above = 100.0 * packets.cum_sum(reverse=True) / packets.sum()
+        assert bins["at_least_percent"].to_list() == pytest.approx(above.to_list())
+        for share, name in ((0.5, "p50"), (0.99, "p99"), (0.999, "p999"), (0.9999, "p9999")):
+            # The first bin up to which this share of the packets has waited.
+            at = int((packets.cum_sum() >= share * packets.sum()).arg_max() or 0)
+            assert low[at] <= row[f"wait_{name}_ms"] <= high[at]
+
+
+def test_reports_draw_the_histograms() -> None:
+    done = run(Scenario.parse(TEXT))
+    [shown] = done.plot("waits")
+    assert [curve.label for curve in shown.drawing.curves] == ["not-ect", "ect0"]
+    assert "99.99 % of ect0 packets waited for" in shown.alt
+    other = run(Scenario.parse(TEXT, set={"links.bottleneck.queue": '{kind="pfifo", limit=40}'}))
+    both = compare([done, other]).plot("waits")
+    assert [one.name for one in both] == [
+        "waits-bottleneck.forward-not-ect",
+        "waits-bottleneck.forward-ect0",
+    ]
+    for one in both:
+        assert len(one.drawing.curves) == 2
+        assert all(curve.y[0] == 100.0 for curve in one.drawing.curves)
 
 
 def test_the_window_counts_and_the_monitor_changes_nothing() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from narrows import Run, Scenario, run
 from narrows.report import plots
+from narrows.report.shown import shown_of
 
 LINK = "wan.forward"
 BYTES = 1000
@@ -62,9 +63,7 @@ def test_reds_average_has_the_unit_that_the_queue_counts(in_packets: Run, in_byt
 
 def test_the_plot_shows_reds_average_in_either_unit(in_packets: Run, in_bytes: Run) -> None:
     for each, factor in ((in_packets, 1.0), (in_bytes, BYTES / 1e3)):
-        figure = plots.backlog(each, LINK)
-        (line,) = (
-            line for line in figure.axes[0].get_lines() if line.get_label() == "RED's average"
-        )
+        drawn = shown_of(plots.backlog({"a": each}, LINK), {"a": each}).drawing
+        (line,) = (curve for curve in drawn.curves if curve.label == "RED's average")
         last = in_packets.queues["average_packets"][-1]
-        assert line.get_ydata()[-1] == pytest.approx(factor * last)
+        assert line.y[-1] == pytest.approx(factor * last)

@@ -172,7 +172,7 @@ FOLLOW = [
     # Two groups that need the same missing link.
     ([("links/2/between", ["c", "b"])], ["traffic[0].receiver"]),
     # An empty list of queries.
-    ([("end", "dns"), ("dns/0/queries", 0)], ["dns[0].queries"]),
+    ([("dns/0/queries", -1)], ["dns[0].queries"]),
 ]  # fmt: skip
 
 

@@ -163,7 +163,7 @@ HTML = {"name": "html", "size": "1 kB"}
     [
         (changed(INCAST, servers=["b"]), "servers[0]: is also the client; hint: name another node"),
         (changed(INCAST, servers=["x"]), 'servers[0]: "x" is not a node'),
-        (changed(INCAST, servers=[]), "servers: has fewer than 1 entries"),
+        (changed(INCAST, servers=[]), "servers: is empty"),
         (changed(INCAST, block="2 GB"), 'block: is too long for an answer; hint: at most "1 GB"'),
         (changed(INCAST, block=["1 kB", "2 GB"]), "block[1]: is too long for an answer"),
         (

@@ -87,6 +87,9 @@ CASES = [
     ("changes", [{"at": "1 s", "link": "left", "rate": "0 Mbit/s"}], "changes[0].rate: \"0 Mbit/s\" must be above zero"),
     ("changes", [{"at": "1 s", "link": "left", "state": "dwn"}], "changes[0].state: \"dwn\" is not known here; hint: did you mean \"down\"?"),
     ("changes", [{"at": "1 s", "link": "left", "rat": "1 Mbit/s"}], "changes[0].rat: is not a known key; hint: did you mean \"rate\" or \"at\"?"),
+    ("changes", [{"at": "1 s", "link": "left", "loss": 2.0}], "changes[0].loss: must be at most 1"),
+    ("changes", [{"at": "1 s", "link": "left", "jitter": {"deviation": "1 s"}}], "changes[0].jitter.deviation: is above the delay of left.forward"),
+    ("changes", [{"at": "1 s", "link": "left", "queue": {"kind": "codle"}}], "changes[0].queue.kind: \"codle\" is not known here"),
     ("changes", {"at": "1 s"}, "changes: is not an array; hint: write [[changes]], not [changes]"),
     ("monitor/queues/links", "bottleneck.forward", "monitor.queues.links: is not an array; hint: put it in brackets: [\"bottleneck.forward\"]"),
     # Traffic.
@@ -102,7 +105,7 @@ CASES = [
     ("traffic/0", {**ON_OFF, "idle_mean": "1 s"}, "traffic[0].idle: excludes idle_mean"),
     ("traffic/0", {**ON_OFF, "idle": 2}, "traffic[0].idle: is a number without a unit"),
     ("traffic/0", {**ON_OFF, "idle": "2 MB"}, "traffic[0].idle: \"2 MB\" has the unknown unit"),
-    ("traffic/0", {**ON_OFF, "idle": []}, "traffic[0].idle: has fewer than 1 entries"),
+    ("traffic/0", {**ON_OFF, "idle": []}, "traffic[0].idle: is empty"),
     ("traffic/0", {**ON_OFF, "idle": ["1 s", "1 B"]}, "traffic[0].idle[1]: \"1 B\" has the unknown unit"),
     ("traffic/0", {**ON_OFF, "idle": {"mean": "1 s"}}, "traffic[0].idle.distribution: is missing"),
     ("traffic/0", {**ON_OFF, "idle": {**PARETO, "distribution": "parto"}}, "traffic[0].idle.distribution: \"parto\" is not known here; hint: did you mean \"pareto\"?"),
@@ -117,7 +120,7 @@ CASES = [
     ("traffic/0", {**FTP, "sender": "a"}, "traffic[0].clients: excludes sender, receiver and pairs"),
     ("traffic/0", {**FTP, "servers": ["a", "c"]}, "traffic[0].servers[1]: \"c\" is not a node"),
     ("traffic/0", {**FTP, "servers": ["a", "b"]}, "traffic[0].servers: holds the client \"b\""),
-    ("traffic/0", {**FTP, "servers": []}, "traffic[0].servers: has fewer than 1 entries"),
+    ("traffic/0", {**FTP, "servers": []}, "traffic[0].servers: is empty"),
     ("traffic/0", {**FTP, "servers": ["a"] * 400, "clients": ["b"] * 400}, "traffic[0].clients: makes more than 100000 pairs with servers"),
     ("traffic/0", {**FTP, "file": "0 B"}, "traffic[0].file: must be above zero"),
     ("traffic/0", {**FTP, "servers": ..., "clients": ...}, "traffic[0]: needs sender and receiver, or pairs"),
@@ -143,11 +146,16 @@ CASES = [
     ("links/0/queue", 3, "links[0].queue: is not a table"),
     ("links/0/queue", "fq-codel", "links[0].queue: is not a table; hint: write a table: '{ kind = \"fq-codel\" }'"),
     ("links/0/queue", "fq_codel", "links[0].queue: is not a table; hint: write a table: '{ kind = \"fq-codel\" }'"),
-    ("links/0/queue", {}, "links[0].queue.kind: is missing; hint: one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, dualpi2, fq, drr, tdrr, qsdrr, sfq, prio, classes"),
-    ("links/0/queue/kind", "rde", "links[0].queue.kind: \"rde\" is not known here; hint: did you mean \"red\"? The kinds are pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, dualpi2, fq, drr, tdrr, qsdrr, sfq, prio, classes"),
+    ("links/0/queue", {}, "links[0].queue.kind: is missing; hint: one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, fq-pie, cake, dualpi2, fq, drr, tdrr, qsdrr, sfq, prio, classes"),
+    ("links/0/queue/kind", "rde", "links[0].queue.kind: \"rde\" is not known here; hint: did you mean \"red\"? The kinds are pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, fq-pie, cake, dualpi2, fq, drr, tdrr, qsdrr, sfq, prio, classes"),
+    ("links/0/queue/kind", "fq_pie", "links[0].queue.kind: \"fq_pie\" is not known here; hint: did you mean \"fq-pie\"? The kinds are pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, fq-pie, cake, dualpi2, fq, drr, tdrr, qsdrr, sfq, prio, classes"),
     # A kind that narrows lacks: where to read on, and all kinds.
-    ("links/0/queue/kind", "cake", "links[0].queue.kind: \"cake\" is not known here; hint: narrows has no cake, and docs/limits.md says what to use instead; one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, dualpi2, fq, drr, tdrr, qsdrr, sfq, prio, classes"),
+    ("links/0/queue/kind", "bbr3", "links[0].queue.kind: \"bbr3\" is not known here; hint: narrows has no bbr3, and docs/limits.md says what to use instead; one of pfifo, bfifo, red, red-1993, pie, blue, codel, fq-codel, fq-pie, cake, dualpi2, fq, drr, tdrr, qsdrr, sfq, prio, classes"),
+    ("links/0/queue", {"kind": "cake", "overhead": -65}, "links[0].queue.overhead: must be at least -64"),
+    ("links/0/queue", {"kind": "cake", "mpu": "300 B"}, "links[0].queue.mpu: must be at most \"256 B\""),
+    ("links/0/queue", {"kind": "cake", "tins": "diffserv5"}, "links[0].queue.tins: \"diffserv5\" is not known here; hint: did you mean \"diffserv"),
     # A part of a key, and what others call it.
+    ("traffic/0/quic", {}, "traffic[0].quic: is not a known key; hint: traffic over QUIC has kind = \"page\" and transport = \"quic\""),
     ("traffic/0/ecn", 1, "traffic[0].ecn: is not a known key; hint: did you mean \"ecn_share\"?"),
     ("transport", "tls", "transport: is not a known key; hint: it is a key of [[traffic]] or [[dns]], such as traffic.NAME.transport"),
     ("delay", "5 ms", "delay: is not a known key; hint: it is a key of [[links]], such as links.NAME.delay"),
@@ -181,13 +189,21 @@ CASES = [
     ("traffic/0/tcp", {"recovery": "sack", "reduction": "at-once"}, "traffic[0].tcp.reduction: at-once goes with"),
     ("traffic/0/tcp", {"profile": "ns-2", "recovery": "sack", "reduction": "prr"}, "traffic[0].tcp.recovery: sack needs sack = true, which profile ns-2 does not have"),
     ("traffic/0/tcp", {"recovery": "sack", "sack": False}, "traffic[0].tcp.recovery: sack needs sack = true"),
+    ("traffic/0/tcp", {"congestion": "bbr", "slow_start": "hystart++"}, "traffic[0].tcp.slow_start: hystart++ goes with congestion reno or cubic, not bbr; hint: leave slow_start out"),
+    ("traffic/0/tcp", {"slow_start": "hystart"}, "traffic[0].tcp.slow_start: \"hystart\" is not known here; hint: did you mean \"hystart++\""),
     ("traffic/0/tcp", {"recovery": "tahoe"}, "traffic[0].tcp.recovery: tahoe does not go with reduction prr, as profile linux-6 has it"),
     ("traffic/0/tcp", {"receive_buffer": "2 kB", "mss": 1460}, "traffic[0].tcp.receive_buffer: must hold two segments"),
     ("links/0/queue/probability", 1.5, "links[0].queue.probability: must be at most 1"),
     ("links/0/queue/probability", 0, "links[0].queue.probability: must be above 0"),
     ("links/0/queue/probability", float("nan"), "links[0].queue.probability: is not a finite number"),
     ("links/0/queue/nodrop", True, "links[0].queue.nodrop: needs ecn = true"),
+    ("traffic/0/dscp", "EE", 'traffic[0].dscp: "EE" is no code point'),
+    ("traffic/0/dscp", 64, "traffic[0].dscp: must be 0 to 63"),
+    ("traffic/0/dscp", 1.5, "traffic[0].dscp: is no code point"),
     ("links/0/loss", -0.1, "links[0].loss: must be at least 0"),
+    ("links/0/loss", {"kind": "gilbert-elliott"}, "links[0].loss.p: is missing"),
+    ("links/0/loss", {"kind": "gilbert", "p": 0.1}, "links[0].loss.kind: \"gilbert\" is not known here"),
+    ("links/0/loss", {"kind": "gilbert-elliott", "p": 0.1, "r": 1.5}, "links[0].loss.r: must be at most 1"),
     ("links/0/jitter", {"deviation": "51 ms"}, "links[0].jitter.deviation: is above the delay of the forward direction"),
     ("links/0/backward", {"jitter": {"deviation": "51 ms"}}, "links[0].backward.jitter.deviation: is above the delay of the backward direction"),
     ("links/0/jitter", {"deviation": "1 ms", "correlation": 25}, "links[0].jitter.correlation: must be at most 1"),
@@ -216,7 +232,7 @@ CASES = [
     ("dns/0/transport", {"kind": "udp", "retry": "5 s"}, "dns[0].transport.retry: \"5 s\" is not known here; hint: one of windows, windows-7, windows-10, bind, dig, glibc, kdig, knot-resolver, musl, pdns-recursor, systemd-resolved, unbound; or a list of times, such as [\"5 s\", \"5 s\"]"),
     ("dns/0/transport", {"kind": "udp", "retry": 5}, "dns[0].transport.retry: is not one of the known words; hint: one of windows, windows-7, windows-10, bind, dig, glibc, kdig, knot-resolver, musl, pdns-recursor, systemd-resolved, unbound; or a list of times"),
     ("dns/0/transport", {"kind": "udp", "retry": ["1 s", 2]}, "dns[0].transport.retry[1]: is a number without a unit"),
-    ("dns/0/transport", {"kind": "udp", "retry": []}, "dns[0].transport.retry: has fewer than 1 entries"),
+    ("dns/0/transport", {"kind": "udp", "retry": []}, "dns[0].transport.retry: is empty"),
     ("dns/0/query_size", "30 B", "dns[0].query_size: must be \"40 B\" to \"1500 B\""),
     ("dns/0/server", "b", "dns[0].server: is also the client"),
     ("monitor/queues/rate", "10", "monitor.queues.rate: is not a number; hint: write it without quotation marks: 10"),
@@ -235,7 +251,7 @@ CASES = [
     ("monitor/flows", ["data", "dns"], "monitor.flows.groups[1]: \"dns\" has no TCP or QUIC connections; hint: such as \"data\""),
     ("monitor/flows", {"groups": ["d*", "x*"]}, "monitor.flows.groups[1]: \"x*\" is not a group; hint: "),
     ("monitor/flows", "data", "monitor.flows: is not an array; hint: put it in brackets: [\"data\"]"),
-    ("monitor/flows", [], "monitor.flows: has fewer than 1 entries"),
+    ("monitor/flows", [], "monitor.flows: is empty"),
     ("monitor/flows", {"rate": 2}, "monitor.flows.groups: is missing"),
     ("monitor/flows", {"groups": ["data"], "rate": 0}, "monitor.flows.rate: must be at least 1e-06"),
     ("monitor/flows", {"groups": ["d*"], "rate": 5}, None),
@@ -362,3 +378,8 @@ def test_a_file_without_read_permission(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Path, "open", refuse)
     with pytest.raises(ScenarioError, match="cannot be read: permission denied; hint: check its"):
         Scenario.load(path)
+
+
+def test_a_missing_file_that_is_named_like_an_example(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="hint: narrows examples copy dns-behind-red copies"):
+        Scenario.load(tmp_path / "dns-behind-red.toml")

@@ -119,6 +119,7 @@ MARKING = [
     ('{ kind = "fq" }', False),
     ('{ kind = "fq", ce_threshold = "1 ms" }', True),
     ('{ kind = "fq-codel", ecn = false }', False),
+    ('{ kind = "cake" }', True),
     ('{ kind = "codel", ce_threshold = "1 ms" }', True),
     (
         '{ kind = "prio", bands = [{ name = "a", match = [{ protocol = "udp" }], '

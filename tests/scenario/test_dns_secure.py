@@ -37,6 +37,22 @@ def test_knot_cuts_off_a_client_that_is_slow_in_the_middle_of_a_query(
     assert set(found.attempts["fate"]) == {fate}
 
 
+def test_http3_has_the_keys_of_quic_and_servers_without_profile() -> None:
+    client, server, _ = plan(
+        'transport = { kind = "http3", reuse = true, quic = { congestion = "cubic" } }'
+    )
+    of_client, of_server = (each["tcp"]["tls"] for each in (client, server))
+    assert of_client["http3"] == {"settings": 14, "fields": 33}
+    assert of_server["http3"] == {"settings": 11, "fields": 20}
+    assert of_client["quic"]["congestion"] == of_server["quic"]["congestion"] == "cubic"
+    assert of_client["handshake"]["alpn"] == len("h3")
+    assert plan('transport = "quic"')[0]["tcp"]["tls"]["http3"] is None
+    with pytest.raises(ScenarioError, match=r"knot was not captured over HTTP/3"):
+        plan('transport = "http3"', 'answers = { profile = "knot" }')
+    with pytest.raises(ScenarioError, match=r'set "http3"|transport: .*http3'):
+        plan('transport = "doh3"')
+
+
 def test_what_tls_takes_is_set_apart_for_handshakes_and_for_queries() -> None:
     _, server, _ = plan('transport = "tls"', 'answers = { tcp_service = "3 ms" }')
     tcp = server["tcp"]

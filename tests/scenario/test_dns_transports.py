@@ -466,6 +466,7 @@ def test_a_name_stands_for_a_table(kind: str) -> None:
             'transport = { kind = "quic", reuse = true }\nquic = { ecn = true }',
             'transport = { kind = "quic", reuse = true, quic = { ecn = true } }',
         ),
+        ("quic = { ecn = true }", 'transport = { kind = "quic", quic = { ecn = true } }'),
     ],
 )
 def test_the_old_form_is_refused_with_the_new_one(lines: str, new: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from narrows import Scenario, ScenarioError, run
-from narrows.report.extras import headlines, plot
+from narrows.report.extras import extra_plots, headlines
 from narrows.scenario.traffic.flood import FLOODS
 
 from .test_bad_input import GOOD, with_change
@@ -122,8 +122,9 @@ def test_replies_are_drawn_at_their_rate() -> None:
     result = run(Scenario.from_dict(with_change("traffic/0", flood)), seed=1)
     rows = result.table("floods")
     assert rows.get_column("from_s").to_list() == [3.0, *rows.get_column("t_s").to_list()[:-1]]
-    axes = plot(FLOODS.plots[1], FLOODS, {"a": result}).axes[0]
-    rates = list(axes.get_lines()[0].get_ydata())
+    shown = {each.name: each.drawing for each in extra_plots({"a": result})}
+    (curve,) = shown[FLOODS.plots[1].name].curves
+    rates = list(curve.y)
     # No SYN came, so nothing is said of half-open connections.
     assert result.summary["floods"]["half_open_max"] is None
     assert [words for _, words in headlines(result) if "half-open" in words] == []

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from narrows import Scenario, ScenarioError, run
+from narrows.scenario.cautions import cautions
 
 TEXT = """
 name = "t"
@@ -183,3 +184,76 @@ def test_what_no_link_with_a_trace_can_have_is_refused(
     with pytest.raises(ScenarioError) as caught:
         traced(tmp_path, "1\n", LINK.replace(old, new))
     assert (caught.value.key, caught.value.message) == (key, said)
+
+
+TABLE = "t_s,rate_bps\n0,8e6\n2,2e6  # slow\n5,0\n7,4000000.4\n"
+
+
+def tabled(tmp_path: Path, content: str, text: str = LINK) -> Scenario:
+    (tmp_path / "rates.CSV").write_text(content)
+    return traced(tmp_path, "1\n", text.replace("trace.txt", "rates.CSV"))
+
+
+def test_a_link_follows_a_table_of_rates(tmp_path: Path) -> None:
+    told = tabled(tmp_path, TABLE)
+    # The mean up to the last line: (2 * 8 + 3 * 2) / 7 Mbit/s.
+    assert told.links[0].direction("forward").rate == 22_000_000 // 7
+    assert told.links[0].direction("backward").rate == 10_000_000
+    assert Scenario.from_dict(told.resolved()) == told
+    sent = run(told).table("links").get_column("bytes").diff().drop_nulls().to_list()
+    expected = [1e6, *[250e3] * 3, 0, 0, *[500e3] * 3]
+    assert sent == pytest.approx(expected, abs=1500)
+
+
+def test_a_table_of_rates_comes_to_the_same_as_changes(tmp_path: Path) -> None:
+    changes = "".join(
+        f'[[changes]]\nat = "{at} s"\nlink = "l.forward"\n{key}\n'
+        for at, key in [
+            (2, 'rate = "2 Mbit/s"'),
+            (5, 'state = "down"'),
+            (7, 'state = "up"\nrate = "4 Mbit/s"'),
+        ]
+    )
+    text = LINK.replace('{ rate_trace = "trace.txt" }', '{ rate = "8 Mbit/s" }')
+    (tmp_path / "c.toml").write_text(text.replace("[[traffic]]", f"{changes}[[traffic]]"))
+    changed = run(Scenario.load(tmp_path / "c.toml"))
+    followed = run(tabled(tmp_path, TABLE))
+    assert followed.table("streams").equals(changed.table("streams"))
+    assert followed.table("links").equals(changed.table("links"))
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("", "has no rate above zero"),
+        ("0,0\n", "has no rate above zero"),
+        ("1,5\n", "line 1, does not begin at 0 s"),
+        ("0,5\n3,5\n3,6\n", "line 3, is not later than the line before"),
+        ("0,5\n1 5\n", "line 2, does not hold a time and a rate"),
+        ("0,fast\n", "line 1, does not hold two numbers"),
+        ("0,nan\n", "line 1, has a rate that is not from 0 to 8e12 bit/s"),
+        ("0,-1\n", "line 1, has a rate that is not from 0 to 8e12 bit/s"),
+        ("0,1\nnan,1\n", "line 2, has a time that is not from 0 s to 240 h"),
+        ("0,1\n" + "".join(f"{at},1\n" for at in range(1, 100_001)), "has more than 100000 rates"),
+    ],
+)
+def test_what_is_no_table_of_rates_is_refused_with_its_line(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        tabled(tmp_path, content)
+    assert caught.value.key == "links[0].forward.rate_trace"
+    assert said in caught.value.message
+
+
+def test_a_rate_at_which_a_packet_outlasts_it_is_a_caution(tmp_path: Path) -> None:
+    told = tabled(tmp_path, "0,8e6\n1,1000\n1.5,8e6\n")
+    assert any('at "1 kbit/s"' in caution for caution in cautions(told))
+
+
+def test_tables_of_rates_have_a_limit_together(tmp_path: Path) -> None:
+    rows = "".join(f"{at},{at + 1}\n" for at in range(50_001))
+    both = 'forward = { rate_trace = "trace.txt" }\nbackward = { rate_trace = "trace.txt" }'
+    with pytest.raises(ScenarioError) as caught:
+        tabled(tmp_path, rows, LINK.replace('forward = { rate_trace = "trace.txt" }', both))
+    assert caught.value.key == "links"

@@ -381,6 +381,46 @@ state = "down"
     ]
 
 
+def test_changes_of_queue_loss_and_jitter_are_as_in_links() -> None:
+    text = (
+        TEXT
+        + """
+[[changes]]
+at = "5 s"
+link = "wan.forward"
+rate = "1 Mbit/s"
+queue = { kind = "red", limit = "60 kB", min = "10 kB", max = "30 kB" }
+[[changes]]
+at = "6 s"
+link = "wan.forward"
+loss = { kind = "gilbert-elliott", p = 0.1, r = 0.5 }
+jitter = { deviation = "1 ms" }
+"""
+    )
+    plan = lower(Scenario.parse(text), seed=9, event_limit=5, profile=profile)
+    first, second = plan["changes"]
+    # RED's bandwidth follows from the rate that holds then.
+    assert first["queue"]["red"]["bandwidth"] == 1_000_000
+    assert first.keys() == {"at", "link", "rate", "delay", "state", "queue"}
+    states = {"p": 0.1, "r": 0.5, "loss_bad": 1.0, "loss_good": 0.0}
+    assert second["loss"] == {"gilbert-elliott": states}
+    assert second["jitter"]["deviation"] == 10**9
+
+
+def test_code_points_are_those_of_applications_that_have_one() -> None:
+    assert "codepoints" not in lower(Scenario.parse(TEXT), seed=1, event_limit=1, profile=profile)
+    marks = {"traffic.web.dscp": "AF41", "dns.stubs.answers.dscp": 40}
+    scenario = Scenario.parse(TEXT, set=marks)
+    plan = lower(scenario, seed=1, event_limit=1, profile=profile)
+    names = [application["name"] for application in plan["applications"]]
+    assert names == ["web", "stubs", "stubs"]
+    assert plan["codepoints"] == [
+        {"application": 0, "dscp": 34},
+        {"application": 2, "dscp": 40},
+    ]
+    assert Scenario.from_dict(scenario.resolved()) == scenario
+
+
 def test_a_ring_that_refills_in_bursts_says_when() -> None:
     text = TEXT.replace("ring = { packets = 80 }", "ring = { packets = 60, wake = 47 }")
     plan = lower(Scenario.parse(text), seed=1, event_limit=1, profile=profile)

@@ -72,13 +72,13 @@ except ScenarioError as error:
 
 @pytest.mark.slow
 def test_a_line_is_all_that_rust_needs(tmp_path: Path) -> None:
-    for name in ("units", "transport"):
+    for name in ("units", "qdisc", "transport"):
         shutil.copytree(ROOT / "crates" / name, tmp_path / "crates" / name)
     for name in ("Cargo.toml", "Cargo.lock"):
         lines = (ROOT / name).read_text().splitlines()
         if name == "Cargo.toml":
             lines = [
-                line.split(" = ")[0] + ' = ["crates/units", "crates/transport"]'
+                line.split(" = ")[0] + ' = ["crates/units", "crates/qdisc", "crates/transport"]'
                 if "members = [" in line
                 else line
                 for line in lines

@@ -142,7 +142,13 @@ QUEUES = st.one_of(
         {"kind": st.just("red-1993"), "limit": st.just(100), "min": st.just(5), "max": st.just(20)},
         optional={"adaptive": st.just(True), "gentle": ECN},
     ),
-    st.fixed_dictionaries({"kind": st.sampled_from(["codel", "fq-codel", "pie"]), "ecn": ECN}),
+    st.fixed_dictionaries(
+        {"kind": st.sampled_from(["codel", "fq-codel", "fq-pie", "pie"]), "ecn": ECN}
+    ),
+    st.fixed_dictionaries(
+        {"kind": st.just("cake"), "isolation": st.sampled_from(["hosts", "dual-srchost"])},
+        optional={"rate": RATES, "overhead": st.integers(-64, 256), "wash": ECN},
+    ),
     st.fixed_dictionaries(
         {"kind": st.sampled_from(["blue", "drr", "tdrr", "qsdrr", "sfq"]), "limit": st.just(99)}
     ),
@@ -158,6 +164,11 @@ DROPS = {
 }
 # A middlebox that lets everything pass is refused.
 MIDDLEBOXES = st.fixed_dictionaries({}, optional=DROPS).filter(lambda box: any(box.values()))
+SHARES = st.floats(0.0, 1.0)
+BURSTS = st.fixed_dictionaries(
+    {"kind": st.just("gilbert-elliott"), "p": SHARES},
+    optional={"r": SHARES, "loss_bad": SHARES, "loss_good": SHARES},
+)
 LINK = st.fixed_dictionaries(
     {"rate": RATES, "delay": SPANS},
     optional={
@@ -165,7 +176,7 @@ LINK = st.fixed_dictionaries(
         "ring": st.one_of(
             st.fixed_dictionaries({"packets": st.integers(1, 512)}), st.just({"bytes": "9 kB"})
         ),
-        "loss": st.floats(0.0, 1.0),
+        "loss": SHARES | BURSTS,
         "framing": st.sampled_from(["ethernet", {"overhead": "20 B", "min": "64 B"}]),
         "dns_exempt": ECN,
         "mtu": MTUS,
@@ -175,6 +186,10 @@ LINK = st.fixed_dictionaries(
         ),
     },
 )
+CHANGES = [
+    {"at": "3 s", "link": "l0", "queue": {"kind": "codel"}, "loss": 0.1},
+    {"at": "4 s", "link": "l2", "jitter": {"deviation": "0 s"}},
+]
 FLOWS = {
     "start": SPANS,
     "spread": SPANS,
@@ -237,7 +252,15 @@ GROUPS = st.one_of(
         {"kind": st.just("page"), "client": st.just("b"), "server": st.just("a")}
         | {"profile": st.just("desktop-2024"), "transport": st.just("quic")},
         optional={
-            "quic": st.just({"congestion": "cubic", "payload": "1452 B"}),
+            "quic": st.fixed_dictionaries(
+                {"payload": st.just("1452 B")},
+                optional={
+                    "congestion": st.sampled_from(
+                        ["new-reno", "cubic", "bbr", "bbr-v3", "dctcp", "prague"]
+                    ),
+                    "pacing": st.booleans(),
+                },
+            ),
             "tls": st.just({"resume": True, "early_data": True, "certificates": ["900 B"]}),
         },
     ),
@@ -334,7 +357,7 @@ def test_any_scenario(
         "traffic": [{**group, "name": f"t{number}"} for number, group in enumerate(groups)],
         "dns": [{**each, "name": f"d{number}"} for number, each in enumerate(dns)],
         "monitor": {"queues": {"links": ["*"], "rate": 7}, "capture": captured},
-        "changes": [{"at": "2 s", "link": "l1", "rate": "1 Mbit/s"}],
+        "changes": [{"at": "2 s", "link": "l1", "rate": "1 Mbit/s"}, *CHANGES],
     }
     plan = check(Scenario.from_dict(values))
     asking = sum(group["kind"] in ("incast", "page") for group in groups)

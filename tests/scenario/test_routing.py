@@ -164,7 +164,7 @@ def test_routes_can_be_given_for_each_direction() -> None:
         ('route = ["f"]', 'traffic[0].route[0]: "f" is not a node; hint: one of'),
         ('route = ["c", "b"]', 'traffic[0].route: visits "b" twice from "x" to "y"'),
         ('route = ["y", "c"]', 'traffic[0].route: visits "c" twice'),
-        ("route = []", "traffic[0].route: has fewer than 1 entries"),
+        ("route = []", "traffic[0].route: is empty"),
         ('route_back = ["a", "b"]', 'traffic[0].route_back: visits "b" twice from "y" to "x"'),
     ],
 )

@@ -171,6 +171,14 @@ def test_every_kind_and_table_of_the_language_is_a_python_object_too() -> None:
     assert "Middlebox" in names
 
 
+def test_a_kind_is_in_the_file_of_its_name() -> None:
+    """A scenario imports the files of its kinds alone."""
+    kinds = scenario_language.KINDS
+    homes = {kind: table.__module__.rpartition(".")[2] for kind, table in kinds.items()}
+    assert homes == {kind: kind.replace("-", "_") for kind in kinds}
+    assert not [name for name in ("base", "kinds", "on_off", "..base", "", "x.y") if name in kinds]
+
+
 @pytest.mark.parametrize(("opener", "round_trips"), [("sender", 2.0), ("receiver", 2.5)])
 def test_the_first_burst_takes_the_handshake_and_the_way_of_its_acknowledgement(
     opener: str, round_trips: float

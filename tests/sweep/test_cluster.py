@@ -19,6 +19,7 @@ import distributed
 import pytest
 
 from narrows import Sweep, SweepError, sweep
+from narrows.queues import DROP, PASS, Queue
 from narrows.results.sweep import ROWS_FILE
 from narrows.sweeps import Progress, axes_of
 from narrows.sweeps.cluster import DaskCluster
@@ -253,3 +254,27 @@ def test_without_dask_it_says_what_to_install(
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(SweepError, match=r"needs Dask.*hint: pip install 'narrows\[dask\]'"):
         sweep(small, dask="tcp://127.0.0.1:1")
+
+
+def test_classes_travel_to_the_cluster_with_what_they_use(
+    small: dict[str, Any], cluster: Cluster
+) -> None:
+    """A worker cannot import this file: the class comes by value, with the module's names."""
+    cluster.add_worker()
+    parts: dict[str, Any] = {"queues": {"bottleneck.forward": _Tail(4)}}
+    there = sweep(small, seeds=2, dask=cluster.address, **parts)
+    assert there.complete, [run.message for run in there.failures]
+    here = sweep(small, seeds=2, workers=1, **parts)
+    assert [run.summary for run in there.runs] == [run.summary for run in here.runs]
+    assert there.runs[0].summary != sweep(small, seeds=1, workers=1).runs[0].summary
+
+
+_MOST = 4
+
+
+class _Tail(Queue):
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def admit(self, backlog: int, *_: Any) -> int:
+        return DROP if backlog >= min(self.most, _MOST) else PASS

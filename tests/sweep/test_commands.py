@@ -71,7 +71,7 @@ def test_sweeps_are_compared_combination_by_combination(folder: Path) -> None:
         "connections 4",
     ]
     labels = [group["label"] for group in comparisons[0]["groups"]]
-    assert labels == ["small, delay 1 ms", "small, delay 50 ms"]
+    assert labels == ["delay 1 ms", "delay 50 ms"]
     (rtt,) = [
         m
         for m in comparisons[0]["metrics"]

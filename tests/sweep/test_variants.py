@@ -178,7 +178,7 @@ def test_sweeps_whose_variants_differ_are_told_apart(small: dict[str, Any]) -> N
         for limit in ("6000 B", "9000 B")
     ]
     labels = [group.label for group in compare_sweeps(sweeps)[1].groups]
-    assert labels == ["small, limit 6000 B", "small, limit 9000 B"]
+    assert labels == ["limit 6000 B", "limit 9000 B"]
 
 
 @pytest.mark.slow

@@ -23,6 +23,6 @@ SCENARIO = Scenario.from_dict(
 )
 
 with tempfile.TemporaryDirectory() as folder:
-    write_run_report(run(SCENARIO).save(Path(folder) / "run"))
+    write_run_report(run(SCENARIO).save(Path(folder) / "run"), kinds=["svg"])
     assert list(Path(folder).glob("run/plots/spare-*.svg")), "the report lacks the plot"
 print("everything knows it")

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from matplotlib.figure import Figure
-
-from narrows.report import style
-from narrows.results import Run
+from narrows.records.plotted import Axis, Declaration, Series
+from narrows.report.plots.over_time import TIME
 
 
-@style.styled
-def spare(run: Run, link: str) -> Figure:
-    """The time between samples in which a link was idle."""
-    figure, axes = style.new_figure(height=3.0)
-    rows = run.links.filter(run.links.get_column("link") == link)
-    times = rows.get_column("t_s")
-    axes.plot(times, times - rows.get_column("busy_s").cum_sum())
-    return figure
+def spare(link: str) -> Declaration:
+    """The time until each sample in which a link was idle."""
+    idle = Series("idle", "links", "t_s", ("-", "t_s", "busy_s"), {"link": link})
+    axis = Axis("idle (s)", ends=(0.0, None))
+    return Declaration(f"spare-{link}", "Idle time", TIME, axis, (idle,), alt="Idle time.")

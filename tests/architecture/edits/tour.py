@@ -10,8 +10,9 @@ from narrows import _core
 
 tables = json.loads(_core.settings())
 keys = tables["Link"]["keys"]
-(loss,) = (key for key in keys if key["name"] == "loss")
-keys.append({**loss, "name": "duplicates", "about": "Probability that a packet comes twice."})
+(share,) = (key for key in tables["GilbertElliott"]["keys"] if key["name"] == "loss_bad")
+about = "Probability that a packet comes twice."
+keys.append({**share, "default": 0.0, "name": "duplicates", "about": about})
 text = json.dumps(tables)
 _core.settings = lambda: text
 

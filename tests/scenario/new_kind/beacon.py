@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from narrows.records import Column, Headline, Metric, Pen, Plot, Record, Table
+from narrows.records import Column, Headline, Metric, Plot, Record, Series, Table
 from narrows.scenario.base import Table as Keys
 from narrows.scenario.quantities import Name, PositiveSpan
 from narrows.scenario.traffic.base import Amount, Countable, Group, Leg
@@ -34,11 +34,6 @@ def _summarise(rows: pl.DataFrame, end_s: float) -> dict[str, Any]:
 def _says(metrics: Mapping[str, Any]) -> str | None:
     median = metrics["delay_median_ms"]
     return None if median is None else f"Curve: half of the beacons took {median:g} ms."
-
-
-def _draw(pen: Pen, runs: Mapping[str, pl.DataFrame]) -> None:
-    for label, rows in runs.items():
-        pen.cdf(label, rows.get_column("delay_ms").drop_nulls(), of=rows.height)
 
 
 RECORD = Record(
@@ -68,7 +63,7 @@ RECORD = Record(
             y="heard (%)",
             caption="The curve ends below 100 % where some were lost.",
             says=_says,
-            draw=_draw,
+            series=(Series("", "beacons", "delay_ms", shape="cdf"),),
         ),
     ),
 )

@@ -1,0 +1,289 @@
+"""Sweeps with queues and congestion controls of one's own: they travel to the workers."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import narrows
+from narrows import sweep
+from narrows.controls import Ack, CompiledControl, Control, ControlError
+from narrows.queues import DROP, PASS, Queue, QueueError
+from narrows.results.folder import RunFolderError
+from narrows.scenario.toml_text import toml_text
+from tests.runs.own import compiled, scenario
+
+LINK = "wan.forward"
+CONGESTION = "traffic.up.tcp.congestion"
+
+
+class _Tail(Queue):
+    """A pfifo. It uses a module from around it, as classes do."""
+
+    def __init__(self, most: int = 20) -> None:
+        self.most = most
+
+    def admit(self, backlog: int, *_: Any) -> int:
+        return DROP if backlog >= math.floor(self.most) else PASS
+
+
+class _Gentle(Control):
+    """Falls to four fifths."""
+
+    def on_loss(self, _now: float) -> None:
+        self.ssthresh = 0.8 * self.cwnd
+
+
+def short() -> dict[str, Any]:
+    return scenario(duration="4 s")
+
+
+def received(found: narrows.Sweep) -> list[float]:
+    return found.table["flows.bytes_received"].to_list()
+
+
+def test_rows_are_those_of_runs_and_folders_record_the_parts(tmp_path: Path) -> None:
+    found = sweep(
+        short(),
+        vary={CONGESTION: ["reno", "mine"]},
+        seeds=2,
+        out=tmp_path / "sweep",
+        workers=2,
+        keep_runs=True,
+        queues={LINK: _Tail(most=15)},
+        controls={"mine": _Gentle()},
+    )
+    assert (found.status, len(found.runs)) == ("complete", 4)
+    for each in found.runs:
+        name = each.settings[CONGESTION]
+        run = narrows.run(
+            short(),
+            set={CONGESTION: name},
+            seed=each.seed,
+            queues={LINK: _Tail(most=15)},
+            controls={"mine": _Gentle()} if name == "mine" else None,
+        )
+        assert each.summary["flows"] == run.summary["flows"]
+        kept = narrows.Run.load(each.folder or "").outside
+        assert kept["queues"][LINK]["arguments"] == "most=15"
+        assert kept["controls"]["mine"]["source"].startswith("class _Gentle(Control):")
+    # The seed changes nothing in this scenario.
+    assert len({str(each.summary["flows"]) for each in found.runs}) == 2
+
+
+def test_a_sweep_whose_class_has_changed_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "sweep"
+    sweep(short(), out=out, workers=1, queues={LINK: _Tail(most=15)})
+    again = sweep(short(), out=out, workers=1, seeds=2, queues={LINK: _Tail(most=15)})
+    assert len(again.runs) == 2
+
+    class Other(_Tail):
+        """The same name, another source."""
+
+        def admit(self, backlog: int, *_: Any) -> int:
+            return DROP if backlog > 3 else PASS
+
+    Other.__qualname__ = "_Tail"
+    for queues, words in (
+        ({LINK: Other(most=15)}, rf"other parts: queues\['{LINK}'\] had other code"),
+        ({LINK: _Tail(most=16)}, rf"queues\['{LINK}'\] had other arguments"),
+        (None, rf"it alone has queues\['{LINK}'\]"),
+        (
+            {LINK: _Tail(most=15), "wan.backward": _Tail()},
+            r"this alone has queues\['wan.backward'\]",
+        ),
+    ):
+        with pytest.raises(RunFolderError, match=words) as caught:
+            sweep(short(), out=out, workers=1, seeds=3, queues=queues)
+        assert "\n" not in str(caught.value)
+    sweep(short(), out=tmp_path / "plain", workers=1)
+    with pytest.raises(RunFolderError, match="this alone has"):
+        sweep(short(), out=tmp_path / "plain", workers=1, queues={LINK: _Tail()})
+
+
+def test_a_part_that_fails_fails_its_runs_alone(tmp_path: Path) -> None:
+    class Fails(Control):
+        def on_ack(self, ack: Ack) -> None:
+            if ack.now > 1:
+                raise ZeroDivisionError("after a second")
+
+    found = sweep(
+        short(),
+        vary={CONGESTION: ["mine", "cubic"]},
+        out=tmp_path / "sweep",
+        workers=2,
+        controls={"mine": Fails()},
+    )
+    rows = {each.settings[CONGESTION]: each for each in found.runs}
+    assert (rows["mine"].status, rows["cubic"].status) == ("failed", "complete")
+    assert (
+        "a congestion control from outside failed: ZeroDivisionError: after" in rows["mine"].message
+    )
+
+
+class _Needs(Queue):
+    def __init__(self, held: Any) -> None:
+        self.held = held
+
+    def admit(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("parts", "error", "words"),
+    [
+        ({"queues": {LINK: _Tail}}, QueueError, r"is a class; hint: make one: _Tail\(\)"),
+        ({"controls": {"mine": 3}}, ControlError, "is no congestion control"),
+        ({"queues": {"nowhere": _Tail()}}, narrows.NarrowsError, 'no link "nowhere"'),
+        ({"queues": {LINK: Queue()}}, TypeError, "has neither admit nor release"),
+        (
+            {"queues": {LINK: _Needs(sys.stdout)}},
+            narrows.NarrowsError,
+            rf"queues\['{LINK}'\]: cannot be sent to other processes: TypeError",
+        ),
+        (
+            {"controls": {"mine": CompiledControl(on_loss=1)}},
+            narrows.NarrowsError,
+            "has compiled functions, which stay in this process; hint: make it a plugin",
+        ),
+        ({"plugins": ["/nowhere.so"]}, narrows.NarrowsError, "/nowhere.so: is no file"),
+        ({"queues": {LINK: _Tail()}, "backend": "kernel"}, narrows.NarrowsError, "not on kernel"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(
+    parts: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words) as caught:
+        sweep(short(), workers=1, **parts)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_name_that_nobody_offers_is_refused_before_anything_runs() -> None:
+    with pytest.raises(narrows.NarrowsError, match="no class and no plugin offers other"):
+        sweep(short(), vary={CONGESTION: ["mine", "other"]}, controls={"mine": _Gentle()})
+
+
+PROGRAM = """\
+import math
+import sys
+
+import narrows
+from narrows.queues import DROP, PASS, Queue
+
+MOST = 12
+
+
+class Mine(Queue):
+    def admit(self, backlog, bytes, now, packet):
+        return DROP if backlog >= math.floor(MOST) else PASS
+
+
+if __name__ == "__main__":
+    if "without" in sys.argv:
+        import importlib.util
+        usual = importlib.util.find_spec
+        importlib.util.find_spec = lambda name, *more: (
+            None if name == "cloudpickle" else usual(name, *more)
+        )
+    found = narrows.sweep(
+        sys.argv[1], out=sys.argv[2], workers=1, queues={"wan.forward": Mine()}
+    )
+    print(found.status)
+"""
+
+
+def test_a_class_of_the_program_travels_with_cloudpickle_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PROGRAM)
+    file = tmp_path / "short.toml"
+    file.write_text(toml_text(short()))
+
+    def done(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [
+            sys.executable,
+            str(tmp_path / "mine.py"),
+            str(file),
+            str(tmp_path / "o"),
+            *words,
+        ]
+        # Elsewhere, so that no worker finds the program's file by chance.
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd="/")
+
+    assert (
+        done("without")
+        .stderr.splitlines()[-1]
+        .endswith(
+            "queues['wan.forward']: is a class of this program alone; hint: pip install cloudpickle"
+        )
+    )
+    found = done()
+    assert found.stdout == "complete\n", found.stderr
+    changed = PROGRAM.replace("backlog >= math", "backlog > math")
+    (tmp_path / "mine.py").write_text(changed)
+    assert "queues['wan.forward'] had other code" in done().stderr.splitlines()[-1]
+
+
+def test_a_class_without_source_has_a_digest_of_its_code() -> None:
+    def made(text: str) -> str:
+        names: dict[str, Any] = {"Queue": Queue, "__name__": "typed"}
+        exec(textwrap.dedent(text), names)
+        return str(names["Mine"]().record()["sha256"])
+
+    one = "class Mine(Queue):\n    def admit(self, *_): return 0\n"
+    assert made(one) == made(one) != made(one.replace("return 0", "return 1"))
+    assert made(one) != made(one + "    limit = 7\n")
+
+
+def test_the_command_line_sweeps_with_a_plugin(tmp_path: Path) -> None:
+    aimd = compiled("aimd", tmp_path)
+    file = tmp_path / "short.toml"
+    file.write_text(toml_text(scenario({"congestion": {"name": "aimd"}}, duration="4 s")))
+    out = tmp_path / "sweep"
+    command = [
+        *(sys.executable, "-m", "narrows", "sweep", str(file), "--plugin", str(aimd)),
+        *("--vary", f"{CONGESTION}.decrease=0.5,0.8", "--out", str(out), "--workers", "2"),
+    ]
+
+    def done(*more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *more], capture_output=True, text=True, check=False)
+
+    first = done()
+    assert first.returncode == 0, first.stderr
+    found = narrows.Sweep.load(out)
+    ours = {each.settings[f"{CONGESTION}.decrease"]: each.summary["flows"] for each in found.runs}
+    reno = narrows.run(scenario({"congestion": "reno"}, duration="4 s"))
+    assert ours[0.5] == reno.summary["flows"] != ours[0.8]
+    wrong = done("--vary", f"{CONGESTION}.decrease=2", "--out", str(tmp_path / "other"))
+    assert wrong.returncode == 2 and "has the settings increase" in wrong.stderr
+    with aimd.open("ab") as file_:
+        file_.write(b"\0")
+    other = done("--seeds", "2")
+    assert other.returncode == 2 and "aimd.so had other code" in other.stderr
+    assert other.stderr.count("\n") == 1
+
+
+def test_workers_refuse_what_is_not_the_same_there(tmp_path: Path) -> None:
+    from narrows.backends.outside import Outside
+
+    plugin = tmp_path / "a.so"
+    plugin.write_bytes(b"x")
+    outside = Outside.of(queues={LINK: _Tail()}, plugins=[plugin])
+    assert outside is not None
+    sent = outside.sent()
+    assert Outside.received(sent).record == outside.record
+    plugin.write_bytes(b"y")
+    with pytest.raises(narrows.NarrowsError, match=r"a\.so: is another file here"):
+        Outside.received(sent)
+    plugin.unlink()
+    with pytest.raises(narrows.NarrowsError, match=r"a\.so: does not exist here"):
+        Outside.received(sent)
+    without = {**sent, "plugins": []}
+    with pytest.raises(narrows.NarrowsError, match=r"but the classes are of 3\.1"):
+        Outside.received({**without, "python": [3, 1]})
+    with pytest.raises(narrows.NarrowsError, match="cannot load the classes"):
+        Outside.received({**without, "parts": "0"})
