@@ -18,7 +18,7 @@ ifdef CI
 export CARGO_INCREMENTAL := 0
 endif
 
-.PHONY: help setup optimised run check check-gateway test test-lab test-gateway test-servers lint lint-quick lint-lab lint-gateway lint-form gateway deb gateway-kernels wheel wheels package results study docs lock guest-2010 agreement agreement-7 bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-import bench-probe bench-kernel mutants clean
+.PHONY: help setup optimised run check check-gateway test test-lab test-gateway test-servers lint lint-quick lint-lab lint-gateway lint-form gateway deb gateway-kernels web wheel wheels package results study docs lock guest-2010 agreement agreement-7 bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-start bench-import bench-probe bench-page bench-kernel mutants clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -85,14 +85,17 @@ deb: gateway ## Makes a Debian package of narrows-gateway in target/ (needs dpkg
 gateway-kernels: ## Runs the gateway's tests on other kernels, in QEMU (KERNELS="6.1 6.12"; about an hour)
 	sh gateway/tests/kernels/run.sh $(KERNELS)
 
-wheel: setup ## Builds a wheel in dist/
+web: setup ## Builds the laboratory page for `narrows lab` (two minutes; needs no Node)
+	sh tools/build_web.sh $(BIN)/python
+
+wheel: web ## Builds a wheel in dist/, with the laboratory page
 	sh tools/build_live.sh release
 	$(BIN)/maturin build --release --locked --out dist
 
 wheels: setup ## Builds wheels for other machines in dist/: manylinux with zig, or on a Mac for macOS
 	sh tools/build_wheels.sh $(BIN)
 
-package: ## Packages and builds the crates for other programs: narrows-units, narrows-qdisc and narrows-transport
+package: ## Packages and builds the crates for other programs: narrows-units, narrows-qdisc, narrows-link and narrows-transport
 	sh tools/package_crates.sh
 
 results: optimised ## Runs the reproductions and writes their result.json and READMEs (RESULTS=H: one paper)
@@ -105,6 +108,7 @@ study: optimised ## Runs the study of DNS transports (up to an hour) and updates
 docs: setup ## Generates the scenario reference, the JSON schema, and the tables of run folders and DNS profiles
 	$(BIN)/python tools/scenario_reference.py
 	$(BIN)/python tools/table_reference.py
+	$(BIN)/python tools/notebook.py
 	$(BIN)/python tools/dns_profile_tables.py
 
 lock: setup ## Updates requirements-dev.txt and the Cargo.lock files to the newest allowed versions
@@ -153,8 +157,14 @@ bench-import: optimised ## Speed of narrows import on a million Atlas results an
 bench-sweep: optimised ## A sweep of 1000 small runs on one worker and on two
 	$(BIN)/python benchmarks/bench_sweep.py
 
+bench-start: setup ## What starting costs, compared with an earlier revision (REVISION=HEAD~20; QUICK=1: three rounds)
+	$(BIN)/python benchmarks/bench_start.py $(or $(REVISION),HEAD)
+
 bench-probe: setup ## Whether narrows probe's verdicts and times are right (root; ten minutes, QUICK=1: one)
 	$(BIN)/python benchmarks/bench_probe.py
+
+bench-page: web ## Speed of the laboratory page: its engine, the first picture after a knob moves, and sizes
+	$(BIN)/python benchmarks/bench_page.py
 
 bench-kernel: setup ## Time of a run on a kernel in virtual time: set-up, and 30 s at 10 Mbit/s (QUICK=1: one round)
 	$(BIN)/python benchmarks/bench_kernel.py

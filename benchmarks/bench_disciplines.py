@@ -20,6 +20,8 @@ BOUNDS: dict[str, float | None] = {
     "pie": 1.5,
     "codel": 2.5,
     "fq-codel": 2.5,
+    "fq-pie": 1.6,
+    "cake": 2.5,
     "dualpi2": 1.6,
     "fq": 1.6,
     "drr": 2.5,

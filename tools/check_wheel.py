@@ -26,6 +26,11 @@ said = needs.stdout + needs.stderr
 assert "statically linked" in said or "not a dynamic executable" in said, said
 """
 
+LAB = (
+    "from narrows.lab.server import site; assert {'engine.wasm', 'examples.json'} <= site().keys()"
+)
+PAGE = ROOT / "python/narrows/lab/site/engine.wasm"
+
 
 def main() -> int:
     """Returns 0 if the wheel works by itself."""
@@ -60,6 +65,9 @@ def main() -> int:
             return 1
         # The program for kernels is there, runs, and needs no shared library.
         call(bin_ / "python", "-c", LIVE, cwd=folder)
+        # So is the laboratory page, if it was built.
+        if PAGE.exists():
+            call(bin_ / "python", "-c", LAB, cwd=folder)
     return 0
 
 

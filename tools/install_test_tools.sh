@@ -61,8 +61,9 @@ keys=/usr/share/keyrings/debian-archive-keyring.gpg
 libc=""
 [ -e $ours/libc6 ] || libc=yes
 [ -e $keys ] || missing="$missing debian-archive-keyring"
-# For the tests of reports in a browser.
+# For the tests of reports and of the laboratory page in a browser, and of the page's engine.
 need chromium chromium
+need node nodejs
 # For the tests of the gateway's man page, systemd unit and packages.
 need man man-db
 need systemd-analyze systemd

@@ -88,8 +88,12 @@ AREAS: dict[str, tuple[Part, ...]] = {
     ),
     "agenda": (
         Part(
-            ("crates/sim/src/agenda/*.rs", "crates/sim/src/link/**/*.rs"),
-            ("-p narrows-sim --lib", "-p narrows-sim --tests"),
+            (
+                "crates/sim/src/agenda/*.rs",
+                "crates/sim/src/link/**/*.rs",
+                "crates/link/src/**/*.rs",
+            ),
+            ("-p narrows-link -p narrows-sim --lib", "-p narrows-sim --tests"),
             _ASIDE,
         ),
     ),

@@ -6,7 +6,7 @@
 set -eu
 
 needed=90
-crates="narrows-units narrows-qdisc narrows-transport"
+crates="narrows-units narrows-qdisc narrows-link narrows-transport"
 
 version=$(cargo --version | cut -d ' ' -f 2)
 minor=$(echo "$version" | cut -d . -f 2)

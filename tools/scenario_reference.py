@@ -30,6 +30,7 @@ from narrows.scenario import (
     Exchange,
     FlowSampler,
     Framing,
+    GilbertElliott,
     Group,
     Jitter,
     Lengths,
@@ -38,6 +39,7 @@ from narrows.scenario import (
     Middlebox,
     Monitor,
     Nodes,
+    OverHttp3,
     OverHttps,
     OverQuic,
     OverTcp,
@@ -50,11 +52,12 @@ from narrows.scenario import (
     json_schema,
 )
 from narrows.scenario.amounts import DataSize, Duration, Quantity
-from narrows.scenario.base import Table
+from narrows.scenario.base import OneOf, Table
 from narrows.scenario.declared import Declared
 from narrows.scenario.dns_quic import Quic
 from narrows.scenario.dns_tls import TlsAnswers, TlsUse
 from narrows.scenario.reading import MOST_BYTES
+from narrows.scenario.schema import describe
 from narrows.scenario.tcp import Tcp
 
 FOLDER = Path(__file__).parent.parent / "docs" / "reference"
@@ -109,6 +112,7 @@ BEFORE_TRAFFIC: list[tuple[str, type[Table]]] = [
     ("`framing`", Framing),
     ("`ring`", Ring),
     ("`jitter`", Jitter),
+    ("`loss`, in bursts", GilbertElliott),
     ("`middlebox`", Middlebox),
 ]
 BEHIND_TRAFFIC: list[tuple[str, type[Table]]] = [
@@ -119,6 +123,7 @@ BEHIND_TRAFFIC: list[tuple[str, type[Table]]] = [
     ('`dns.transport`, `kind = "tls"`', OverTls),
     ('`dns.transport`, `kind = "https"`', OverHttps),
     ('`dns.transport`, `kind = "quic"`', OverQuic),
+    ('`dns.transport`, `kind = "http3"`', OverHttp3),
     ("`dns.transport.tries`", Tries),
     ("`dns.transport.tls`", TlsUse),
     ("`dns.transport.quic`, `dns.answers.tls.quic`", Quic),
@@ -136,6 +141,7 @@ BEHIND_TRAFFIC: list[tuple[str, type[Table]]] = [
 
 def reference() -> str:
     """The text of docs/reference/scenario.md."""
+    describe([Scenario, *KINDS.values(), *DISCIPLINES.values()])
     parts = [INTRODUCTION, _bounds_section(), *map(_text, sections()), _schedules()]
     return "\n".join(parts)
 
@@ -310,7 +316,7 @@ def _plain(annotation: Any) -> str:
     names = {int: "whole number", float: "number", str: "text", bool: "`true` or `false`"}
     if annotation in names:
         return names[annotation]
-    if isinstance(annotation, type) and issubclass(annotation, Table):
+    if isinstance(annotation, type) and issubclass(annotation, Table | OneOf):
         return "table"
     return str(annotation)
 
