@@ -34,7 +34,7 @@ from narrows.part import Functions, Part
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Ack", "CompiledControl", "Control", "ControlError", "ControlFault"]
+__all__ = ["Ack", "CompiledControl", "Control", "ControlError", "ControlFault", "signature"]
 
 Ack = _core.Ack
 """What an acknowledgement tells a congestion control."""

@@ -35,7 +35,17 @@ from narrows.part import Functions, Part
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["DROP", "MARK", "PASS", "Compiled", "Packet", "Queue", "QueueError", "QueueFault"]
+__all__ = [
+    "DROP",
+    "MARK",
+    "PASS",
+    "Compiled",
+    "Packet",
+    "Queue",
+    "QueueError",
+    "QueueFault",
+    "signature",
+]
 
 INCLUDE = Path(__file__).parent / "include"
 """The folder of narrows.h."""

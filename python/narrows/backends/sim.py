@@ -21,7 +21,16 @@ if TYPE_CHECKING:
     from narrows.results import Run
     from narrows.scenario import Scenario
 
-__all__ = ["BACKEND", "BackendError", "Engine", "Progress", "run_sim"]
+__all__ = [
+    "BACKEND",
+    "BackendError",
+    "ControlFailed",
+    "Engine",
+    "PartFailed",
+    "Progress",
+    "QueueFailed",
+    "run_sim",
+]
 
 _SLICE_S = 0.05
 """Seconds of real time between checks of signals and progress: short for people, long for the
