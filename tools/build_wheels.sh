@@ -1,7 +1,8 @@
 #!/bin/sh
 # Builds wheels for other machines into dist/.
 #
-# Usage: build_wheels.sh BIN, where BIN is the folder of the environment's commands.
+# Usage: build_wheels.sh BIN, where BIN is the folder of the environment's commands. On Linux, TARGETS
+# replaces the machines: `TARGETS=x86_64-unknown-linux-gnu make wheels`.
 #
 # One wheel per platform is enough, because the extension keeps to Python's stable ABI (abi3).
 # On Linux, zig links against an old glibc, so that the wheels run on any distribution since 2014
@@ -19,7 +20,7 @@ build() { maturin build --release --locked --out dist "$@"; }
 
 case $(uname -s) in
 Linux)
-    targets="x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu"
+    targets=${TARGETS:-x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu}
     ;;
 Darwin)
     targets="x86_64-apple-darwin aarch64-apple-darwin"
