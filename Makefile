@@ -111,7 +111,7 @@ docs: setup ## Generates the scenario reference, the JSON schema, and the tables
 	$(BIN)/python tools/notebook.py
 	$(BIN)/python tools/dns_profile_tables.py
 
-lock: setup ## Updates requirements-dev.txt and the Cargo.lock files to the newest allowed versions
+lock: setup ## Updates requirements-dev.txt and the Cargo.lock files to the newest allowed versions, and LICENSE-THIRD-PARTY
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.9,<1"
 	printf '# Written by `make lock`: the versions of pyproject.toml and its extra dev.\n' >requirements-dev.txt
 	$(BIN)/uv pip compile pyproject.toml --extra dev --upgrade --universal --python-version 3.11 \
@@ -119,6 +119,7 @@ lock: setup ## Updates requirements-dev.txt and the Cargo.lock files to the newe
 	cargo update --quiet
 	cargo update --quiet --manifest-path fuzz/Cargo.toml
 	cargo update --quiet --manifest-path benchmarks/memory/Cargo.toml
+	$(BIN)/python tools/third_party.py
 
 guest-2010: setup ## Builds the guest kernel with the TCP of 2010, for --backend kernel-2010 (4 to 9 minutes on one core)
 	$(BIN)/narrows kernel prepare --kernel 2010

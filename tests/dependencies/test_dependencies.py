@@ -1,6 +1,7 @@
 """The locked packages: known vulnerabilities, licences, duplicate versions, and their source.
 
-deny.toml and advisories.toml say what is allowed. `make lint` asks cargo-deny the same if it is
+deny.toml and advisories.toml say what is allowed, the former also the licences of the Python
+packages that narrows needs when it runs. `make lint` asks cargo-deny the same if it is
 installed; compiling it takes minutes, so CI does without.
 """
 
@@ -12,6 +13,8 @@ import subprocess
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from email import message_from_string
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from tools.third_party import WRITTEN, crates
 from tools.update_advisories import LOCKS, advisories, locked, written
 
 CHECKOUT = Path(__file__).parents[2]
@@ -179,6 +183,108 @@ def test_every_package_has_an_allowed_licence_and_source(lock: str) -> None:
     ]
     assert bad == []
     assert {package["source"] for package in packages} <= {None, REGISTRY}
+
+
+def test_a_wheel_has_the_licence_of_each_crate_in_it() -> None:
+    """Those who distribute a wheel must hand on these texts."""
+    there = re.findall(r"^[\w-]+ \(.+\)$", WRITTEN.read_text(encoding="utf-8"), flags=re.M)
+    wanted = {crate.line for crate in crates()}
+    assert len(wanted) > 60
+    assert set(there) == wanted, "hint: .venv/bin/python tools/third_party.py"
+    assert len(there) == len(set(there))
+
+
+SPDX = {
+    "Apache 2.0": "Apache-2.0",
+    "Apache Software License": "Apache-2.0",
+    # With two or three clauses, which the name does not say.
+    "BSD": "BSD-3-Clause",
+    "BSD License": "BSD-3-Clause",
+    "ISC License (ISCL)": "ISC",
+    "MIT License": "MIT",
+    "Python Software Foundation License": "PSF-2.0",
+}
+"""How packages without an SPDX expression name licences, in a field or a classifier."""
+
+
+def licence_of(metadata: Any) -> str:
+    """A package's licence as an SPDX expression, or what else it says; empty if it says nothing."""
+    expression: str | None = metadata.get("License-Expression")
+    if expression:
+        return expression
+    classifiers = metadata.get_all("Classifier") or []
+    named = [each.rpartition(" :: ")[2] for each in classifiers if each.startswith("License :: ")]
+    # Many write the whole text into the field.
+    field = (metadata.get("License") or "").strip()
+    if not named and "\n" not in field:
+        named = [field]
+    return " AND ".join(SPDX.get(name, name) for name in named)
+
+
+@pytest.mark.parametrize(
+    ("said", "allowed"),
+    [
+        ("License-Expression: MIT", True),
+        ("License-Expression: GPL-3.0-only", False),
+        ("License-Expression: MIT AND GPL-3.0-only", False),
+        ("License: MIT", True),
+        ("License: GNU GPLv3", False),
+        ("Classifier: License :: OSI Approved :: BSD License", True),
+        ("Classifier: License :: OSI Approved :: GNU General Public License (GPL)", False),
+        ("License: MIT\nClassifier: License :: OSI Approved :: Mozilla Public License 2.0", False),
+        ("Name: silent", False),
+    ],
+)
+def test_a_package_s_licence_is_read_from_whatever_says_it(said: str, allowed: bool) -> None:
+    assert is_listed(licence_of(message_from_string(said)), POLICY["licenses"]["allow"]) is allowed
+
+
+def is_listed(licence: str, allowed: Sequence[str]) -> bool:
+    """Whether what a package says is an expression of licences that are all allowed."""
+    try:
+        return bool(licence) and is_allowed(licence, allowed)
+    except (AssertionError, IndexError):
+        # It is no expression, but words.
+        return False
+
+
+def at_run_time() -> dict[str, Distribution]:
+    """The installed packages that narrows needs when it runs, with its extras for users."""
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    asked = [*project["dependencies"], *(each for name in ("dask", "gym") for each in extras[name])]
+    assert extras.keys() == {"dask", "gym", "dev"}
+    waiting = [Requirement(text) for text in asked]
+    found: dict[str, Distribution] = {}
+    while waiting:
+        wanted = waiting.pop()
+        name = canonicalize_name(wanted.name)
+        if name in found:
+            continue
+        try:
+            found[name] = distribution(name)
+        except PackageNotFoundError:
+            pytest.fail(f"{name} is not installed; hint: make setup")
+        for text in found[name].requires or ():
+            below = Requirement(text)
+            if below.marker is None or any(
+                below.marker.evaluate({"extra": extra}) for extra in wanted.extras or {""}
+            ):
+                below.marker = None
+                waiting.append(below)
+    return found
+
+
+def test_every_python_package_at_run_time_has_an_allowed_licence() -> None:
+    found = at_run_time()
+    assert found.keys() >= {"numpy", "pydantic-core", "kiwisolver", "distributed", "tornado"}
+    allowed = POLICY["licenses"]["allow"]
+    bad = {
+        name: licence_of(package.metadata)
+        for name, package in found.items()
+        if not is_listed(licence_of(package.metadata), allowed)
+    }
+    assert bad == {}
 
 
 def pins() -> dict[str, list[str]]:
