@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -44,6 +45,10 @@ def main() -> int:
             cwd=ROOT,
         )
         (wheel,) = (folder / "dist").glob("*.whl")
+        inside = {Path(name).name for name in zipfile.ZipFile(wheel).namelist()}
+        if missing := {"LICENSE-APACHE", "LICENSE-MIT", "LICENSE-THIRD-PARTY", "NOTICE"} - inside:
+            print(f"the wheel lacks {', '.join(sorted(missing))}", file=sys.stderr)
+            return 1
         venv.create(folder / "venv", with_pip=True, symlinks=True)
         bin_ = folder / "venv" / "bin"
         call(bin_ / "pip", "install", "--quiet", "--disable-pip-version-check", wheel, cwd=folder)
