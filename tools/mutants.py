@@ -64,7 +64,7 @@ AREAS: dict[str, tuple[Part, ...]] = {
     "qdisc": (
         Part(
             ("crates/qdisc/src/**/*.rs",),
-            ("-p narrows-qdisc --lib", "-p narrows-sim --test aqm --test fair_queues"),
+            ("-p narrows-qdisc --lib", "-p narrows-sim --test all -- aqm:: fair_queues::"),
             # What tests use.
             rf"src/(laws|traffic)\b|{_ASIDE}",
         ),
@@ -79,8 +79,8 @@ AREAS: dict[str, tuple[Part, ...]] = {
             (
                 "-p narrows-transport --lib",
                 # The laws take a hundred times as long as all others.
-                "-p narrows-transport --test tcp_[!l]*",
-                "-p narrows-transport --test tcp_l*",
+                "-p narrows-transport --test all -- --skip tcp_laws::",
+                "-p narrows-transport --test all -- tcp_laws::",
                 "-p narrows-oracle -p narrows-sim --tests",
             ),
             _ASIDE,
@@ -310,9 +310,12 @@ class Copy:
             self._programs[tests] = [
                 (Path(each["manifest_path"]).parent, each["executable"]) for each in built
             ]
+        _, _, filters = tests.partition(" -- ")
         for folder, program in self._programs[tests]:
             chosen = {VARIABLE: str(number), "CARGO_MANIFEST_DIR": str(folder)}
-            code, said = self._run([program, "-q"], folder, self.environment | chosen, most)
+            code, said = self._run(
+                [program, "-q", *filters.split()], folder, self.environment | chosen, most
+            )
             if code:
                 return code, said
         return 0, ""

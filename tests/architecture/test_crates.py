@@ -161,3 +161,14 @@ def test_the_pure_crates_name_no_module_of_the_outer_world(crate: str) -> None:
             code = line.split("//")[0]
             found = [name for name in outer if name in code]
             assert not found, f"{path.relative_to(ROOT)}:{number} uses {found[0]}"
+
+
+PROGRAMS = {path.parent for path in ROOT.glob("crates/*/tests/all.rs")}
+
+
+@pytest.mark.parametrize("tests", sorted(PROGRAMS), ids=lambda tests: tests.parent.name)
+def test_every_file_of_tests_is_in_their_program(tests: Path) -> None:
+    """Cargo does not see a file that all.rs forgets, so its tests would never run."""
+    declared = set(re.findall(r"^mod (\w+);", (tests / "all.rs").read_text(), re.MULTILINE))
+    files = {path.stem for path in tests.glob("*.rs")} - {"all"}
+    assert declared == files | {path.parent.name for path in tests.glob("*/mod.rs")}

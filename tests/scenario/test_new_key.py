@@ -90,9 +90,9 @@ def test_a_line_is_all_that_rust_needs(tmp_path: Path) -> None:
         text = path.read_text()
         assert text.count(before) == 1, f"{before} is not in {file} once"
         path.write_text(text.replace(before, before + KEY))
-    (crate / "tests" / "new_key.rs").write_text(RUST_TEST)
+    (crate / "tests" / "all.rs").write_text(RUST_TEST)
     done = subprocess.run(
-        ["cargo", "test", "-q", "--offline", "-p", "narrows-transport", "--test", "new_key"],
+        ["cargo", "test", "-q", "--offline", "-p", "narrows-transport", "--test", "all"],
         cwd=tmp_path,
         env={
             **os.environ,

@@ -1,9 +1,6 @@
 //! The purposes of the disciplines, from end to end: they bound delays, protect DNS and keep rates.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{add_resolvers, dumbbell, fingerprint, numbers, pfifo, profile, run, table};
+use crate::common::{add_resolvers, dumbbell, fingerprint, numbers, pfifo, profile, run, table};
 use narrows_qdisc::{
     AnyConfig, Filter, Protocol, classes, codel, dualpi2, fifo, fq, fq_codel, pie, prio,
 };

@@ -1,9 +1,6 @@
 //! Links that change during a run.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{dumbbell, fingerprint, numbers, pfifo, red_ecn, run, table};
+use crate::common::{self, dumbbell, fingerprint, numbers, pfifo, red_ecn, run, table};
 use narrows_qdisc::codel;
 use narrows_sim::Simulation;
 use narrows_sim::plan::{GilbertElliott, LinkChange, LinkState, Loss, Plan, Queue, Ring};

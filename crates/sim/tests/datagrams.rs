@@ -1,9 +1,6 @@
 //! Streams of datagrams and probes: their rates, and closed forms of the delays that they meet.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{ETHERNET, dumbbell, fingerprint, numbers, on_off, pfifo, run, table};
+use crate::common::{ETHERNET, dumbbell, fingerprint, numbers, on_off, pfifo, run, table};
 use narrows_sim::plan::{
     Application, Draw, Framing, Kind, Plan, Stream, ping, trace,
     udp::{self, Spacing},

@@ -1,10 +1,7 @@
 //! Clients that ask until the run ends, and queries that arrive by themselves, against closed
 //! forms: a closed loop's rate, the Poisson process, and Erlang's loss formula.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{client_and_server, numbers, run, table, udp};
+use crate::common::{client_and_server, numbers, run, table, udp};
 use narrows_sim::plan::Plan;
 use narrows_sim::plan::dns::client::{Arrivals, Client};
 use narrows_sim::plan::dns::exchange::Sizes;

@@ -1,10 +1,7 @@
 //! The packets that attempts count over persistent connections: those of attempts that fail too, and each
 //! packet once.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{Dialogue, SERVER, attempts, kept, numbers, run, table, texts};
+use crate::common::{Dialogue, SERVER, attempts, kept, numbers, run, table, texts};
 use narrows_sim::plan::Monitor;
 use narrows_sim::plan::dns::client::{self, Attempts, Persistent, Reuse};
 use narrows_sim::plan::dns::server::{self, OnQuery};

@@ -1,9 +1,6 @@
 //! DNS over QUIC (RFC 9250, RFC 9000): round trips in closed form, on an empty link.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{
+use crate::common::{
     Dialogue, ROUND_TRIP_MS, SERVER, assert_trips, attempts, kept, numbers, run, table, texts,
 };
 use narrows_sim::captured::Frame;

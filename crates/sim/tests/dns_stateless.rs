@@ -1,10 +1,7 @@
 //! A DNS server with stateless TCP: what it leaves to ordinary TCP.
 //! gateway/tests/simulated.rs compares it with narrows-gateway's core, segment by segment.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{Dialogue, numbers, run, table};
+use crate::common::{Dialogue, numbers, run, table};
 use narrows_sim::plan::dns::client::{Persistent, Reuse};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_units::Span;

@@ -1,9 +1,8 @@
 //! DNS over TLS (RFC 7858, RFC 8446): round trips and bytes in closed form, on an empty link.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{Dialogue, ROUND_TRIP_MS, assert_trips, attempts, kept, numbers, run, table, trips};
+use crate::common::{
+    Dialogue, ROUND_TRIP_MS, assert_trips, attempts, kept, numbers, run, table, trips,
+};
 use narrows_sim::captured::Frame;
 use narrows_sim::plan::dns::client::{self, Attempts, Persistent, Reuse};
 use narrows_sim::plan::dns::exchange::Sizes;

@@ -1,9 +1,6 @@
 //! Whole runs over queues that tell flows apart (DRR, TDRR, QSDRR, SFQ), and over Blue.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{
+use crate::common::{
     add_resolvers, dumbbell, fingerprint, numbers, on_off, pfifo, run, run_foreseeing, table,
 };
 use narrows_qdisc::drr::{plain, qsdrr, tdrr};

@@ -1,9 +1,6 @@
 //! Floods of SYNs and of queries: closed forms of what the server holds, and what clients see.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{asking, fingerprint, link, listening, numbers, pfifo, profile, run, table};
+use crate::common::{asking, fingerprint, link, listening, numbers, pfifo, profile, run, table};
 use narrows_sim::plan::dns::client::{Client, Tcp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::{self, Cookies, HalfOpenLimits, Server};

@@ -1,9 +1,6 @@
 //! Windows, round trips, rates and states of connections over time.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{
+use crate::common::{
     Dialogue, SERVER, busy_plan, dumbbell, fingerprint, kept, numbers, on_off, pfifo, run, send,
     table, texts,
 };

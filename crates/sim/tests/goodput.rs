@@ -1,9 +1,6 @@
 //! What groups of TCP connections deliver over time.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{
+use crate::common::{
     add_resolvers, busy_plan, connections, dumbbell, numbers, on_off, pfifo, run, send, table,
     texts,
 };

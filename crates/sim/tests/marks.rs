@@ -1,13 +1,10 @@
 //! Code points, hosts and acknowledgements of packets, as queues and captures see them.
 #![allow(clippy::disallowed_types, reason = "shows outside what a queue inside has seen")]
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use common::{add_resolvers, dumbbell, fingerprint, numbers, pfifo, run, table};
+use crate::common::{add_resolvers, dumbbell, fingerprint, numbers, pfifo, run, table};
 use narrows_qdisc::fifo::{Pfifo, PfifoConfig};
 use narrows_qdisc::prio::{self, Band};
 use narrows_qdisc::{

@@ -1,11 +1,8 @@
 //! The two modes of a link: one computes when a packet leaves, the other has an event for it. A
 //! discipline that can run in either gives the same tables.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{
-    add_resolvers, busy_plan, dumbbell, fingerprint, link, numbers, on_off, pfifo, run, table,
+use crate::common::{
+    self, add_resolvers, busy_plan, dumbbell, fingerprint, link, numbers, on_off, pfifo, run, table,
 };
 use narrows_qdisc::fifo::BfifoConfig;
 use narrows_qdisc::{blue, codel, pie, red};

@@ -1,9 +1,6 @@
 //! Fragments, path MTU discovery and middleboxes.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{
+use crate::common::{
     add_resolvers, connections, dumbbell, fingerprint, numbers, on_off, pfifo, resolvers, run,
     table,
 };

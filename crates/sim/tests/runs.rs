@@ -1,11 +1,8 @@
 //! Whole runs: determinism, shortcuts that change nothing, conservation, and closed forms.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{
-    add_resolvers, busy_plan, connections, dumbbell, fingerprint, numbers, on_off, pfifo, red_ecn,
-    resolvers, run, run_foreseeing, send, send_forever, table,
+use crate::common::{
+    self, add_resolvers, busy_plan, connections, dumbbell, fingerprint, numbers, on_off, pfifo,
+    red_ecn, resolvers, run, run_foreseeing, send, send_forever, table,
 };
 use narrows_sim::plan::{Capture, Draw, NeighbourPair, Path, Plan};
 use narrows_sim::{Simulation, Stopped};

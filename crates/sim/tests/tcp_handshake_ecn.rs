@@ -1,8 +1,6 @@
 //! ECN on SYN and SYN-ACK behind RED. The rules are in transport's tests.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
+use crate::common;
 use narrows_sim::Simulation;
 use narrows_sim::plan::dns::client::Tcp;
 use narrows_sim::plan::dns::exchange::Sizes;

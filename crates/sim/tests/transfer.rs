@@ -1,10 +1,7 @@
 //! Zone transfers: how long they take and what they bring on an empty link, on a lossy one, and
 //! from a server that keeps no state before a query.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{Dialogue, numbers, run, table};
+use crate::common::{Dialogue, numbers, run, table};
 use narrows_sim::Simulation;
 use narrows_sim::plan::dns::server::{Server, WhenFull};
 use narrows_sim::plan::transfer::{Secondary, Transfer};

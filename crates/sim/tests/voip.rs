@@ -1,9 +1,6 @@
 //! Telephone calls: what happens to their packets, and how the calls sound.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{add_resolvers, dumbbell, fingerprint, numbers, on_off, pfifo, run, table};
+use crate::common::{add_resolvers, dumbbell, fingerprint, numbers, on_off, pfifo, run, table};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{
     Application, Distribution, Draw, Jitter, Kind, Plan, Stream,

@@ -1,9 +1,8 @@
 //! Traffic that asks servers for blocks and pages: closed forms of the time that it takes.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{Dialogue, fingerprint, link, numbers, pfifo, profile, run, table, texts};
+use crate::common::{
+    self, Dialogue, fingerprint, link, numbers, pfifo, profile, run, table, texts,
+};
 use narrows_sim::plan::dns::client::Udp;
 use narrows_sim::plan::incast::{Incast, RoundTrip};
 use narrows_sim::plan::page::{Object, Page, Resolver};

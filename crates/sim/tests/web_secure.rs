@@ -1,10 +1,7 @@
 //! Web pages over TLS and QUIC: round trips and bytes in closed form, and how fast long objects
 //! come.
 
-#[allow(dead_code, reason = "other tests use more of it")]
-mod common;
-
-use common::{SERVER, fingerprint, link, numbers, pfifo, profile, run, table};
+use crate::common::{SERVER, fingerprint, link, numbers, pfifo, profile, run, table};
 use narrows_sim::captured::Frame;
 use narrows_sim::plan::incast::RoundTrip;
 use narrows_sim::plan::page::{Object, Page};

@@ -1,16 +1,13 @@
 //! Accurate ECN (RFC 9768), rule by rule: the handshake, the counters, and what the sender makes of
 //! them.
 
-mod tcp_pipe;
-mod tcp_script;
-
+use crate::tcp_pipe::{Path, Pipe};
+use crate::tcp_script::{MSS, Script, linux, show, stamp};
 use narrows_transport::tcp::{
     AccurateEcn, AckPolicy, Config, Congestion, EcnBytes, EcnControl, Flags, Order, Segment, Seq,
     SynOptions,
 };
 use narrows_units::{Ecn, Span, Time};
-use tcp_pipe::{Path, Pipe};
-use tcp_script::{MSS, Script, linux, show, stamp};
 
 const FLAGS: [Flags; 3] = [Flags::AE, Flags::CWR, Flags::ECE];
 /// The payload of a full segment with timestamps and the AccECN option.

@@ -1,15 +1,13 @@
 //! Connections that pace, sample rates or count marks, over random paths that change: MTUs shrink,
 //! links go down, and the application writes a little at a time.
 
-mod tcp_pipe;
-
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use narrows_transport::tcp::{AckPolicy, Config, Congestion, Endpoint, Recovery, Segment, Seq};
 use narrows_units::{Bytes, Ecn, Span, Time};
 
-use tcp_pipe::Random;
+use crate::tcp_pipe::Random;
 
 /// What happens at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

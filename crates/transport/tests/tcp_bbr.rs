@@ -1,11 +1,9 @@
 //! BBR and pacing over a bottleneck: a FIFO of a given rate and length, and a delay.
 
-mod tcp_line;
-
 use narrows_transport::tcp::{AckPolicy, Config, Congestion};
 use narrows_units::{Span, Time};
 
-use tcp_line::{Line, at_secs, linux};
+use crate::tcp_line::{Line, at_secs, linux};
 
 /// The draft, 4.3.2 and 4.3.3: the startup finds the bandwidth within 2 %. Then the queue drains.
 #[test]

@@ -2,12 +2,10 @@
 //! connections. `A.1` and so on are its sections. Those about single steps are in the crate's own
 //! tests of the control.
 
-mod tcp_line;
-
 use narrows_transport::tcp::Congestion;
 use narrows_units::{Span, Time};
 
-use tcp_line::{Line, at_secs, linux};
+use crate::tcp_line::{Line, at_secs, linux};
 
 /// A phase: its name, when it began, and the pacing rate in bytes a second then.
 #[derive(Clone, Debug)]

@@ -1,10 +1,8 @@
 //! DCTCP (RFC 8257) on a connection: the receiver's state of marks, and what is ECN-capable.
 
-mod tcp_script;
-
+use crate::tcp_script::{MSS, Script, linux, stamp};
 use narrows_transport::tcp::{AckPolicy, Config, Congestion, Flags, Segment, Seq, SynOptions};
 use narrows_units::{Ecn, Span};
-use tcp_script::{MSS, Script, linux, stamp};
 
 fn dctcp() -> Config {
     Config { congestion: Congestion::Dctcp, ..linux() }

@@ -1,12 +1,10 @@
 //! What an endpoint tells about itself, and its two ways to take and give segments.
 
-mod tcp_script;
-
 use narrows_transport::Closed;
 use narrows_transport::tcp::{Adopted, Config, Endpoint, Flags, Segment, Seq, SynOptions};
 use narrows_units::{Bytes, Span, Time};
 
-use tcp_script::{MSS, Script, linux, ms, parse};
+use crate::tcp_script::{MSS, Script, linux, ms, parse};
 
 #[test]
 fn an_endpoint_tells_its_state_from_the_first_segment_to_the_last() {

@@ -1,11 +1,9 @@
 //! TCP Fast Open (RFC 7413), rule by rule.
 
-mod tcp_script;
-
 use narrows_transport::tcp::{Config, Endpoint, FastOpenOption, Flags, Segment, Seq, SynOptions};
 use narrows_units::Span;
 
-use tcp_script::{Script, linux, stamp};
+use crate::tcp_script::{self, Script, linux, stamp};
 
 fn fast() -> Config {
     Config { fast_open: true, ..linux() }

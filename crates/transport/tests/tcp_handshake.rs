@@ -1,11 +1,9 @@
 //! Opening and closing (RFC 9293, 3.5 and 3.6), segment by segment.
 
-mod tcp_script;
-
 use narrows_transport::tcp::{Config, Flags, Segment, Seq, SynOptions};
 use narrows_units::Span;
 
-use tcp_script::{Script, linux, ms, parse, stamp};
+use crate::tcp_script::{self, Script, linux, ms, parse, stamp};
 
 #[test]
 fn rfc9293_3_5_three_segments_open_a_connection() {

@@ -1,10 +1,8 @@
 //! ECN on SYN and SYN-ACK: RFC 3168, RFC 5562 and ECN++, rule by rule.
 
-mod tcp_script;
-
+use crate::tcp_script::{Script, linux, stamp};
 use narrows_transport::tcp::{Config, EcnControl, Flags, Segment, Seq, SynOptions};
 use narrows_units::Ecn;
-use tcp_script::{Script, linux, stamp};
 
 const CONTROLS: [EcnControl; 3] = [EcnControl::Data, EcnControl::SynAck, EcnControl::PlusPlus];
 

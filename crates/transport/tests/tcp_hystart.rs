@@ -1,11 +1,9 @@
 //! HyStart++ (RFC 9406) over a bottleneck: how far slow start overshoots a deep buffer.
 
-mod tcp_line;
-
 use narrows_transport::tcp::{Config, Congestion, SlowStart};
 use narrows_units::Span;
 
-use tcp_line::{Line, at_secs, linux};
+use crate::tcp_line::{Line, at_secs, linux};
 
 /// What the first slow start of a connection did.
 struct First {

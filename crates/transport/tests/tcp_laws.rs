@@ -1,14 +1,12 @@
 //! Laws: closed forms, what every congestion control obeys, and what no input may break.
 
-mod tcp_pipe;
-
 use narrows_transport::tcp::{
     AccurateEcn, AckPolicy, Acknowledgement, Config, Congestion, CongestionControl, EcnBytes,
     Endpoint, Flags, Order, Recovery, Reduction, SackBlocks, Segment, Seq, Window,
 };
 use narrows_units::{Ecn, Span, Time};
 
-use tcp_pipe::{Path, Pipe, Random};
+use crate::tcp_pipe::{Path, Pipe, Random};
 
 fn linux() -> Config {
     Config::profile("linux-6").expect("a known profile")

@@ -2,9 +2,6 @@
 
 #![allow(clippy::disallowed_types, reason = "the test reads what a control has heard")]
 
-mod tcp_line;
-mod tcp_pipe;
-
 use std::sync::{Arc, Mutex};
 
 use narrows_transport::tcp::{
@@ -12,8 +9,8 @@ use narrows_transport::tcp::{
 };
 use narrows_units::{Rate, Span, Time};
 
-use tcp_line::{Line, at_secs, linux};
-use tcp_pipe::{Path, Pipe};
+use crate::tcp_line::{Line, at_secs, linux};
+use crate::tcp_pipe::{Path, Pipe};
 
 #[derive(Debug)]
 struct Plain;

@@ -1,11 +1,9 @@
 //! The receiving half: delayed, quick and compressed acknowledgements, SACK and ECN echo.
 
-mod tcp_script;
-
 use narrows_transport::tcp::{AckPolicy, Config, Segment};
 use narrows_units::Span;
 
-use tcp_script::{Script, linux};
+use crate::tcp_script::{self, Script, linux};
 
 /// A receiver that has left quick-acknowledgement mode: 16 full segments came in, `n` is the next
 /// byte.

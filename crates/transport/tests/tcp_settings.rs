@@ -1,12 +1,10 @@
 //! The effects of single settings: HyStart, limited transmit, rate halving, window scaling, the
 //! receive buffer.
 
-mod tcp_script;
-
 use narrows_transport::tcp::{Config, Congestion, SynOptions};
 use narrows_units::Bytes;
 
-use tcp_script::{MSS, Script, linux, parse};
+use crate::tcp_script::{MSS, Script, linux, parse};
 
 /// Cumulative acknowledgement of everything before segment `k`.
 fn ack(k: u32) -> String {

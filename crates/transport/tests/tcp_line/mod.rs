@@ -1,7 +1,5 @@
 //! A TCP connection over a bottleneck, for tests of congestion controls.
 
-#![allow(dead_code, reason = "each test file uses the part it needs")]
-
 use std::collections::VecDeque;
 
 use narrows_transport::tcp::{Config, Congestion, Endpoint, Segment, Seq};

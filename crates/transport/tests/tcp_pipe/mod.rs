@@ -1,6 +1,5 @@
 //! Two endpoints and a path of constant delay that loses, marks or reorders data at random.
 
-#![allow(dead_code, reason = "each test file uses the part it needs")]
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 use std::cmp::Reverse;

@@ -6,7 +6,6 @@
 //! first byte is 1. Windows and timestamps are left out of the text; the peer's timestamps option
 //! echoes what the endpoint sent at the time that [`Script::echo`] says.
 
-#![allow(dead_code, reason = "each test file uses the part it needs")]
 #![allow(unreachable_pub, reason = "a module of tests")]
 
 use narrows_transport::tcp::{Config, Endpoint, Flags, SackBlocks, Segment, Seq, SynOptions};

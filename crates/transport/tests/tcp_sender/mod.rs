@@ -3,13 +3,11 @@
 //! the jiffy after the one asked for.
 
 mod classic;
-#[path = "../tcp_script/mod.rs"]
-mod tcp_script;
 
 use narrows_transport::tcp::{Config, Congestion, Flags, RestartAfterIdle, Segment};
 use narrows_units::Span;
 
-use tcp_script::{MSS, Script, linux, parse, show, stamp};
+use crate::tcp_script::{self, MSS, Script, linux, parse, show, stamp};
 
 /// Data segment number `k`, counted from 0, as the endpoint shows it.
 fn data(k: u32) -> String {

@@ -1,15 +1,12 @@
 //! DNS over UDP and TCP: what real servers and clients were seen to do (docs/dns-servers.md,
 //! docs/dns-clients.md, and the trials with NSD 3.2.13 and emulated servers behind paper R).
 
-#[allow(dead_code, reason = "other tests use more of it")]
-#[path = "../common/mod.rs"]
-mod common;
 mod connections;
 mod fast_open;
 mod full_servers;
 mod udp;
 
-use common::{asking, kept, listening, numbers, profile, run, table};
+use crate::common::{self, asking, kept, listening, numbers, profile, run, table};
 use narrows_sim::plan::dns::client::{Attempts, Client, Persistent, Reuse, Tcp, Udp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::{self, Server, WhenFull};
