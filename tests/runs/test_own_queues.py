@@ -175,6 +175,8 @@ def test_an_exception_ends_the_run_and_what_there_is_is_kept(tmp_path: Path) -> 
 ABUSES: dict[str, tuple[dict[str, Any], str]] = {
     "text": ({"admit": lambda *_: "drop"}, "returned drop, which is none of PASS, MARK and DROP"),
     "number": ({"admit": lambda *_: 3}, "returned 3, which is none of"),
+    "truth": ({"admit": lambda *_: True}, "returned True, which is none of"),
+    "no truth": ({"admit": lambda *_: False}, "returned False, which is none of"),
     "short form drops": (
         {"admit": lambda _self, _backlog, _bytes, _now, packet: packet.drop()},
         r"called drop\(\) or mark\(\); admit and release return DROP or MARK",

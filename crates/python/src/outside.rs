@@ -15,7 +15,7 @@ use narrows_units::Time;
 use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString};
+use pyo3::types::{PyBool, PyDict, PyString};
 
 pyo3::create_exception!(
     narrows._core,
@@ -322,8 +322,11 @@ impl Calls {
     }
 }
 
+/// A Boolean is none, although Python's True is 1: whoever returns it means to accept a packet, not to
+/// mark it.
 fn decision(answer: &Bound<'_, PyAny>) -> Result<Decision, FromOutside> {
     let number = if answer.is_none() { Some(0) } else { answer.extract::<u8>().ok() };
+    let number = number.filter(|_| !answer.is_instance_of::<PyBool>());
     match number {
         Some(0) => Ok(Decision::Pass),
         Some(1) => Ok(Decision::Mark),
