@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -102,3 +103,13 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"{item.nodeid} skipped, and CI is set: {report.longrepr}"
     return report
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Names a failure at once if CI is set, because a run that CI ends has no summary."""
+    if os.environ.get("CI") and report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        lines = str(report.longrepr).splitlines()
+        wrong = [line for line in lines if line.startswith("E  ")] or lines[-1:]
+        why = " ".join(wrong)[:400]
+        print(f"\n{report.when} of {report.nodeid} failed: {why}", file=sys.__stdout__, flush=True)

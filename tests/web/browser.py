@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from tests.report.browser import CHROMIUM
 
-PATIENCE_S = 60.0
+PATIENCE_S = 300.0
 
 DONE = "document.body?.dataset.state === 'done'"
 DRAWN = "document.body?.dataset.firstMs !== undefined"
