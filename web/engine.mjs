@@ -13,6 +13,28 @@ const ARRAYS = {
   bool: Uint8Array,
 };
 
+/**
+ * Tables from bytes as `narrows_engine::write_tables` writes them, as copies.
+ * @param {Uint8Array} bytes
+ * @returns {Tables}
+ */
+export function decode(bytes) {
+  const end = bytes.indexOf(10);
+  const heads = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end))).tables;
+  let at = end + 1;
+  const take = ({ type, bytes: length }) => {
+    const values = bytes.slice(at, (at += length));
+    if (type === "string") return JSON.parse(new TextDecoder().decode(values));
+    return new ARRAYS[type](values.buffer);
+  };
+  return Object.fromEntries(
+    heads.map(({ name, columns }) => [
+      name,
+      Object.fromEntries(columns.map((column) => [column.name, take(column)])),
+    ]),
+  );
+}
+
 /** A plan that the simulator refuses; or a run that needs too much memory, which breaks the engine. */
 export class EngineError extends Error {
   constructor(why, broken = false) {
@@ -81,7 +103,7 @@ export class Engine {
 
   /**
    * What the plan's captures have seen of a DNS query: a row for each time at which a packet left a
-   * link or arrived at its end (crates/web/src/packets.rs).
+   * link or arrived at its end (crates/engine/src/packets.rs).
    */
   packets(query) {
     return this.#tables(() => this.exports.packets(query)).packets;
@@ -89,21 +111,7 @@ export class Engine {
 
   #tables(write) {
     this.#call(write);
-    const bytes = this.#output();
-    const end = bytes.indexOf(10);
-    const heads = JSON.parse(new TextDecoder().decode(bytes.subarray(0, end))).tables;
-    let at = end + 1;
-    const take = ({ type, bytes: length }) => {
-      const values = bytes.slice(at, (at += length));
-      if (type === "string") return JSON.parse(new TextDecoder().decode(values));
-      return new ARRAYS[type](values.buffer);
-    };
-    return Object.fromEntries(
-      heads.map(({ name, columns }) => [
-        name,
-        Object.fromEntries(columns.map((column) => [column.name, take(column)])),
-      ]),
-    );
+    return decode(this.#output());
   }
 
   #output() {

@@ -53,6 +53,7 @@ MAY_USE: dict[str, set[str]] = {
         "narrows-qdisc",
         "narrows-link",
         "narrows-sim",
+        "narrows-engine",
         "narrows-plugin",
         "narrows-capture",
         "narrows-intake",

@@ -45,7 +45,7 @@ def one_line(narrows: Narrows, *arguments: str) -> str:
         (["run", "x.toml", "--seeds", "5"], "--seeds", "narrows sweep FILE --seeds 5"),
         (["run", "x.toml", "--csv", "x"], "--csv", "narrows sweep FILE --csv"),
         (["sweep", "x.toml", "--seeds", "0"], "--seeds 0", "must be 1 to 100,000"),
-        (["kernel", "--help"], "'kernel'", "narrows run FILE --backend kernel"),
+        (["kernel", "eth0"], "'kernel'", "narrows run FILE --backend kernel"),
         (["schema", "surplus"], "surplus", "narrows schema --help"),
     ],
 )

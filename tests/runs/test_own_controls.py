@@ -224,7 +224,7 @@ def test_an_exception_ends_the_run_and_what_there_is_is_kept(tmp_path: Path) -> 
                 raise ZeroDivisionError("at three")
 
     with pytest.raises(
-        ControlFailed, match="a congestion control from outside failed: ZeroDiv"
+        ControlFailed, match="a congestion control from outside failed: mine: Fails: ZeroDiv"
     ) as caught:
         run(Fails(), out=tmp_path / "run")
     cause = caught.value.__cause__
@@ -240,7 +240,7 @@ def _sets(name: str, value: Any) -> Any:
 
 
 ABUSES: dict[str, tuple[dict[str, Any], str]] = {
-    "nan": ({"on_ack": _sets("cwnd", float("nan"))}, "mine: on_ack set cwnd to NaN; a wind"),
+    "nan": ({"on_ack": _sets("cwnd", float("nan"))}, "mine: Abuse: on_ack set cwnd to NaN; a wind"),
     "zero": ({"grow": _sets("cwnd", 0)}, "grow set cwnd to 0; a window has 1"),
     "negative": ({"on_loss": _sets("cwnd", -5)}, "on_loss set cwnd to -5"),
     "huge": ({"on_start": _sets("cwnd", 1e12)}, "on_start set cwnd to 1000000000000"),

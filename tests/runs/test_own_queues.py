@@ -160,7 +160,9 @@ def test_an_exception_ends_the_run_and_what_there_is_is_kept(tmp_path: Path) -> 
             if now > 3:
                 raise ZeroDivisionError("at three")
 
-    with pytest.raises(QueueFailed, match="ZeroDivisionError: at three") as caught:
+    with pytest.raises(
+        QueueFailed, match=r"failed: wan\.forward: Fails: ZeroDivisionError: at three"
+    ) as caught:
         narrows.run(scenario(), queues={LINK: Fails()}, out=tmp_path / "run")
     cause = caught.value.__cause__
     assert isinstance(cause, ZeroDivisionError)
@@ -241,12 +243,12 @@ def test_a_packet_that_is_kept_and_dropped_later_is_a_fault() -> None:
         ({"nowhere": _Tail()}, QueueError, 'no link "nowhere"; hint: one of .*forward, .*backward'),
         ({LINK: _Tail}, QueueError, r"is a class; hint: make one: _Tail\(\)"),
         ({LINK: 3}, QueueError, "is no queue"),
+        ({5: _Tail()}, QueueError, r"queues\[5\]: is not named by text; hint: a link and its dir"),
+        ([_Tail()], QueueError, "queues: is no mapping but list"),
         ({LINK: Queue()}, TypeError, "has neither admit nor release"),
     ],
 )
-def test_what_is_no_queue_is_refused(
-    queues: dict[str, Any], error: type[Exception], words: str
-) -> None:
+def test_what_is_no_queue_is_refused(queues: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         narrows.run(scenario(), queues=queues)
 
@@ -296,8 +298,15 @@ def test_a_scenario_alone_loads_nothing(tmp_path: Path) -> None:
     with pytest.raises(narrows.NarrowsError, match='no plugin offers the queue "codel-rfc8289"'):
         narrows.run(plugin("codel-rfc8289"))
     turns = compiled("turns", tmp_path)
-    with pytest.raises(narrows.NarrowsError, match='no plugin offers "codel-rfc8289"'):
+    with pytest.raises(narrows.NarrowsError, match=r"turns.so: the scenario uses nothing of it"):
         narrows.run(plugin("codel-rfc8289"), plugins=[turns])
+    found = plugin("codel-rfc8289")
+    found["links"].append(
+        {**found["links"][0], "name": "lan", "between": ["b", "c"]}
+        | {"queue": {"kind": "plugin", "name": "turns"}}
+    )
+    with pytest.raises(narrows.NarrowsError, match='no plugin offers "codel-rfc8289"'):
+        narrows.run(found, plugins=[turns])
 
 
 def test_a_plugin_in_a_band_runs_too(tmp_path: Path) -> None:
@@ -325,6 +334,11 @@ def test_the_command_line_runs_a_plugin(tmp_path: Path) -> None:
     command = [*narrows_, "run", str(file), "--no-report", "--out", str(tmp_path / "run")]
     refused = subprocess.run(command, capture_output=True, text=True)
     assert refused.returncode == 2 and "load it with --plugin" in refused.stderr
+    other = [str(file), "--plugin", str(compiled("turns", tmp_path)), "--plugin", str(slope)]
+    for word in ("run", "check"):
+        unused = subprocess.run([*narrows_, word, *other], capture_output=True, text=True)
+        assert unused.returncode == 2 and unused.stderr.count("\n") == 1
+        assert "turns.so: the scenario uses nothing of it; hint: queue = {" in unused.stderr
     subprocess.run([*command, "--plugin", str(slope)], check=True, capture_output=True)
     assert received(narrows.Run.load(tmp_path / "run")) > 0
 
@@ -341,7 +355,9 @@ def test_the_command_line_keeps_what_there_is(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1, done.stderr
-    assert "error: mine: a queue from outside failed: twice: gave a packet" in done.stderr
+    assert (
+        "error: mine: a queue from outside failed: wan.forward: twice: gave a packet" in done.stderr
+    )
     assert "the run is partial: queue-failed" in done.stderr
     assert narrows.Run.load(tmp_path / "run").status == "partial"
 

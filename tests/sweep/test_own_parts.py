@@ -123,7 +123,8 @@ def test_a_part_that_fails_fails_its_runs_alone(tmp_path: Path) -> None:
     rows = {each.settings[CONGESTION]: each for each in found.runs}
     assert (rows["mine"].status, rows["cubic"].status) == ("failed", "complete")
     assert (
-        "a congestion control from outside failed: ZeroDivisionError: after" in rows["mine"].message
+        "a congestion control from outside failed: mine: Fails: ZeroDivisionError: after"
+        in rows["mine"].message
     )
 
 

@@ -20,6 +20,8 @@
 //! Numbers are little-endian, a flag is one byte, and a column of names is a JSON array. The
 //! program ends when its input does.
 
+mod packets;
+
 use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
@@ -28,6 +30,8 @@ use narrows_sim::Simulation;
 use narrows_sim::plan::Plan;
 use narrows_sim::table::{Column, Table};
 use serde::{Deserialize, Serialize};
+
+pub use packets::packets;
 
 /// Runs the plan that arrives on standard input, after `change` has put its own parts into it.
 ///

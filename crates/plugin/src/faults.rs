@@ -36,7 +36,10 @@ impl fmt::Display for Fault {
 
 /// The place where all parts from outside of a run report; the first fault stays.
 #[derive(Clone, Debug, Default)]
-pub struct Faults(Arc<Reports>);
+pub struct Faults {
+    reports: Arc<Reports>,
+    place: Option<Arc<str>>,
+}
 
 #[derive(Debug, Default)]
 struct Reports {
@@ -45,21 +48,31 @@ struct Reports {
 }
 
 impl Faults {
+    /// Returns the same for the parts at a place, such as a link, whose name then stands before
+    /// theirs.
+    pub fn at(&self, place: &str) -> Self {
+        Self { reports: Arc::clone(&self.reports), place: Some(place.into()) }
+    }
+
     /// Reports a fault.
     pub fn report(&self, part: Part, name: &str, why: impl Into<FromOutside>) {
-        let mut first = self.0.first.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert_with(|| Fault { part, name: name.to_owned(), why: why.into() });
-        self.0.any.store(true, Ordering::Relaxed);
+        let name = match &self.place {
+            Some(place) => format!("{place}: {name}"),
+            None => name.to_owned(),
+        };
+        let mut first = self.reports.first.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert_with(|| Fault { part, name, why: why.into() });
+        self.reports.any.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether there has been a fault. This costs as much as reading a variable.
     #[inline]
     pub fn any(&self) -> bool {
-        self.0.any.load(Ordering::Relaxed)
+        self.reports.any.load(Ordering::Relaxed)
     }
 
     /// Takes the first fault, if there was one.
     pub fn take(&self) -> Option<Fault> {
-        self.0.first.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.reports.first.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }

@@ -79,18 +79,21 @@ enum Made {
 /// TCP's setting for a control that `maker` makes when it is called with a seed.
 fn congestion(name: &str, maker: Py<PyAny>, faults: &Faults) -> PyResult<Congestion> {
     // The first is made to see whether it can be made.
-    Python::attach(|py| made(py, &maker, 0))?;
-    let (name, faults) = (name.to_owned(), faults.clone());
-    Ok(Congestion::custom_boxed(&name.clone(), move |seed| -> Box<dyn CongestionControl> {
+    let title = Python::attach(|py| -> PyResult<String> {
+        made(py, &maker, 0)?;
+        Ok(maker.bind(py).call1((0,))?.get_type().name()?.to_string())
+    })?;
+    let faults = faults.at(name);
+    Ok(Congestion::custom_boxed(name, move |seed| -> Box<dyn CongestionControl> {
         match Python::attach(|py| made(py, &maker, seed)) {
             Ok(Made::Calls(calls, sending)) => {
-                Box::new(SteeredControl::new(&name, calls, sending, faults.clone()))
+                Box::new(SteeredControl::new(&title, calls, sending, faults.clone()))
             }
             Ok(Made::Bare(bare, sending)) => {
-                Box::new(SteeredControl::new(&name, bare, sending, faults.clone()))
+                Box::new(SteeredControl::new(&title, bare, sending, faults.clone()))
             }
             Err(why) => {
-                faults.report(Part::Control, &name, why);
+                faults.report(Part::Control, &title, why);
                 Box::new(Reno)
             }
         }

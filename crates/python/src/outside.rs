@@ -102,7 +102,7 @@ pub(crate) fn bind(
             match offers.as_slice() {
                 [] => Err(refused(&format!("no plugin offers {:?}", custom.name()))),
                 [offer] => offer
-                    .config(custom.settings(), rate, faults)
+                    .config(custom.settings(), rate, &faults.at(name))
                     .map_err(|why| refused(&format!("{:?} {why}", custom.name()))),
                 _ => Err(refused(&format!("several plugins offer {:?}", custom.name()))),
             }
@@ -129,7 +129,7 @@ enum Made {
 fn config(name: &str, maker: Py<PyAny>, faults: &Faults) -> PyResult<AnyConfig> {
     // The first is made to see its form, and whether it can be made.
     let (title, limit, _) = Python::attach(|py| made(py, &maker, 0))?;
-    let (name, faults) = (format!("{name}: {title}"), faults.clone());
+    let (name, faults) = (title.clone(), faults.at(name));
     Ok(AnyConfig::custom_boxed(&title, move |seed| {
         match Python::attach(|py| made(py, &maker, seed)) {
             Ok((_, _, Made::Short(calls))) => {

@@ -39,8 +39,8 @@ struct Simulation {
     outside: bool,
     /// What they have done wrong.
     faults: Faults,
-    /// Which kind of part has failed.
-    failed: Option<Part>,
+    /// Which kind of part has failed, and its name.
+    failed: Option<(Part, String)>,
 }
 
 /// How many events pass between two looks for faults.
@@ -100,19 +100,19 @@ impl Simulation {
         });
         match self.faults.take() {
             Some(fault) => {
-                self.failed = Some(fault.part);
+                self.failed = Some((fault.part, fault.name.clone()));
                 Err(outside::raised(fault))
             }
             None => Ok(stopped),
         }
     }
 
-    /// Returns which kind of part from outside has failed: queue or control.
+    /// Returns which kind of part from outside has failed, queue or control, and its name.
     #[getter]
-    fn failed_part(&self) -> Option<&'static str> {
-        self.failed.map(|part| match part {
-            Part::Queue => "queue",
-            Part::Control => "control",
+    fn failed_part(&self) -> Option<(&'static str, &str)> {
+        self.failed.as_ref().map(|(part, name)| match part {
+            Part::Queue => ("queue", name.as_str()),
+            Part::Control => ("control", name.as_str()),
         })
     }
 
@@ -170,6 +170,21 @@ impl Simulation {
             result.set_item(name, table)?;
         }
         Ok(result)
+    }
+
+    /// Returns the tables as `narrows_engine::write_tables` writes them; of a DNS `query`, the table of
+    /// its packets at the plan's captures alone.
+    #[pyo3(signature = (query = None))]
+    fn written<'py>(&self, py: Python<'py>, query: Option<u32>) -> PyResult<Bound<'py, PyBytes>> {
+        let bytes = py.detach(|| {
+            let tables = match query {
+                Some(query) => vec![narrows_engine::packets(&self.engine, query)],
+                None => self.engine.tables(),
+            };
+            let mut bytes = Vec::new();
+            narrows_engine::write_tables(&mut bytes, &tables).map(|()| bytes)
+        });
+        Ok(PyBytes::new(py, &bytes.map_err(refused)?))
     }
 
     /// Returns what a capture of the plan has seen as a pcapng file.

@@ -21,8 +21,6 @@
 // Exporting a name is the only thing here that Rust counts as unsafe.
 #![allow(unsafe_code)]
 
-mod packets;
-
 use std::cell::RefCell;
 
 use narrows_engine::write_tables;
@@ -139,7 +137,7 @@ pub extern "C" fn tables() {
 /// Writes the packets of a DNS query to the output, as one table.
 #[unsafe(no_mangle)]
 pub extern "C" fn packets(query: u32) {
-    write(|run| vec![packets::packets(run, query)]);
+    write(|run| vec![narrows_engine::packets(run, query)]);
 }
 
 fn write(tables: impl FnOnce(&Simulation) -> Vec<Table>) {

@@ -64,6 +64,10 @@ class Outside:
             QueueError: Something is no queue.
             ControlError: Something is no congestion control, or has the name of one of narrows'.
         """
+        _refuse_names(
+            "queues", queues, 'a link and its direction: "bottleneck.forward"', QueueError
+        )
+        _refuse_names("controls", controls, "what tcp.congestion has", ControlError)
         for place, queue in (queues or {}).items():
             _refuse_others(f"queues[{place!r}]", queue, Queue, "queue", QueueError)
         for name, control in (controls or {}).items():
@@ -80,13 +84,16 @@ class Outside:
         Raises:
             BackendError: A plugin cannot be loaded.
         """
-        names = set(self.controls)
-        for path in self.plugins:
-            try:
-                names.update(_core.plugin_offers(path)[1])
-            except ValueError as error:
-                raise BackendError("plugins", str(error)) from None
-        return frozenset(names)
+        theirs = (names for _, names in self._offers.values())
+        return frozenset(self.controls).union(*theirs)
+
+    @cached_property
+    def _offers(self) -> Mapping[Path, tuple[list[str], list[str]]]:
+        """The queues and the congestion controls of each plugin."""
+        try:
+            return {path: _core.plugin_offers(path) for path in self.plugins}
+        except ValueError as error:
+            raise BackendError("plugins", str(error)) from None
 
     def engine(self, plan: str) -> _core.Simulation:
         """A simulation of a plan with these parts."""
@@ -141,11 +148,12 @@ class Outside:
         self._back.set()
 
     def refuse_unused(self, scenario: Scenario) -> None:
-        """Refuses congestion controls that a scenario does not name, and queues without a link.
+        """Refuses parts that a scenario does not use. This loads the plugins: their code runs.
 
         Raises:
             ControlError: There is such a control.
             QueueError: There is such a queue.
+            BackendError: There is such a plugin, or one cannot be loaded.
         """
         links = [f"{link.name}.{way}" for link in scenario.links for way in ("forward", "backward")]
         for place in self.queues.keys() - links:
@@ -160,6 +168,16 @@ class Outside:
             raise ControlError(
                 f"controls[{name!r}]", "no connection uses it", f'tcp.congestion = "{name}"'
             )
+        if not self.plugins:
+            return
+        queues = set(_plugin_queues(scenario.resolved()["links"]))
+        for path, (offered_queues, offered_controls) in self._offers.items():
+            if queues.isdisjoint(offered_queues) and named.isdisjoint(offered_controls):
+                hints = [f'queue = {{ kind = "plugin", name = "{n}" }}' for n in offered_queues]
+                hints += [f'tcp.congestion = "{n}"' for n in offered_controls]
+                raise BackendError(
+                    str(path), "the scenario uses nothing of it", " or ".join(hints[:2])
+                )
 
     def sent(self) -> dict[str, Any]:
         """These parts for another process, as JSON values: classes by value, plugins by path.
@@ -228,6 +246,17 @@ class Outside:
         }
 
 
+def _plugin_queues(value: Any) -> Iterator[str]:
+    """The names of plugins' queues among a scenario's values."""
+    if isinstance(value, dict):
+        if value.get("kind") == "plugin":
+            yield str(value.get("name"))
+        value = list(value.values())
+    if isinstance(value, list):
+        for each in value:
+            yield from _plugin_queues(each)
+
+
 def _digest(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
@@ -272,6 +301,14 @@ def _is_users(module: ModuleType) -> bool:
     """Whether a module is neither installed nor that of a program, which is always sent."""
     path = getattr(module, "__file__", None)
     return module.__name__ != "__main__" and path is not None and "site-packages" not in path
+
+
+def _refuse_names(what: str, given: Any, hint: str, error: type[HintedError]) -> None:
+    if given is not None and not isinstance(given, Mapping):
+        raise error(what, f"is no mapping but {type(given).__name__}", f"its keys: {hint}")
+    for name in given or ():
+        if not isinstance(name, str):
+            raise error(f"{what}[{name!r}]", "is not named by text", hint)
 
 
 def _refuse_others(

@@ -65,6 +65,17 @@ _FAILED = {
 }
 
 
+def failure_of(simulation: Engine, error: Exception) -> str:
+    """One line about a part from outside that has failed: its kind, place and class, and why."""
+    kind, name = getattr(simulation, "failed_part", None) or ("queue", "")
+    words = str(error)
+    # The text of a fault begins with the name.
+    if not isinstance(error, _core.QueueFault | _core.ControlFault):
+        raised = traceback.format_exception_only(error)[-1].strip().replace("\n", " ")
+        words = f"{name}: {raised}" if name else raised
+    return f"{_FAILED[kind][2]} from outside failed: {words}"
+
+
 class Engine(Protocol):
     """The parts of `_core.Simulation` that this module uses."""
 
@@ -182,8 +193,11 @@ def _run(
     if failure is not None:
         simulation.interrupt()
     simulated = time.perf_counter() - clock
-    failed, stopped, part = _FAILED[getattr(simulation, "failed_part", None) or "queue"]
-    stopped = stopped if failure else simulation.stopped
+    failed, stopped = PartFailed, simulation.stopped
+    if failure is not None:
+        kind, _ = getattr(simulation, "failed_part", None) or ("queue", "")
+        failed, stopped, _ = _FAILED[kind]
+        why = failure_of(simulation, failure)
     end_s, events = simulation.now_s, simulation.events
     captures = {name: simulation.capture(number) for number, name in enumerate(captured)}
     # A name in a million rows is one Python object.
@@ -213,10 +227,7 @@ def _run(
         outside=outside.record if outside else {},
     )
     if failure is not None:
-        words = str(failure)
-        if not isinstance(failure, _core.QueueFault | _core.ControlFault):
-            words = traceback.format_exception_only(failure)[-1].strip().replace("\n", " ")
-        raised = failed(scenario.name, f"{part} from outside failed: {words}")
+        raised = failed(scenario.name, why)
         raised.partial = run
         raise raised from failure
     return run

@@ -139,17 +139,32 @@ class _Commands(TyperGroup):
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes names and first sentences without making any command."""
+        self._write_commands(formatter, list(COMMANDS))
+
+    def _write_commands(self, formatter: Any, names: list[str]) -> None:
         with formatter.section("Commands"):
-            firsts = (re.split(r"\.\s", f"{_help(name)} ")[0] for name in COMMANDS)
-            formatter.write_dl(list(zip(COMMANDS, firsts, strict=True)))
+            firsts = (re.split(r"\.\s", f"{_help(name)} ")[0] for name in names)
+            formatter.write_dl(list(zip(names, firsts, strict=True)))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """`sweep plot DIR` is the command `sweep plot`; `sweep FILE` is `sweep`."""
+        """`sweep plot DIR` is the command `sweep plot`; `sweep FILE` is `sweep`.
+
+        `kernel --help` lists the commands that begin with `kernel`.
+        """
+        if args[0] not in COMMANDS and len(args) > 1 and args[1] in _HELP:
+            begun = [name for name in COMMANDS if name.startswith(f"{args[0]} ")]
+            if begun:
+                formatter = ctx.make_formatter()
+                formatter.write_usage(f"narrows {args[0]}", "COMMAND [ARGS]...")
+                self._write_commands(formatter, begun)
+                print(formatter.getvalue(), end="")
+                ctx.exit()
         two = " ".join(args[:2])
         return super().resolve_command(ctx, [two, *args[2:]] if two in COMMANDS else args)
 
 
-_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_HELP = ["-h", "--help"]
+_SETTINGS = {"help_option_names": _HELP, "max_content_width": 100}
 
 app = typer.Typer(
     name="narrows",

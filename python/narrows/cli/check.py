@@ -45,6 +45,8 @@ def command(
     parts = outside(plugin)
     chosen = backends.chosen_for(backend, parts)
     chosen.check(loaded)
+    if parts:
+        parts.refuse_unused(loaded)
     plan = loaded.plan()
     if refused := parts.wrong(plan) if parts else _core.check_plan(json.dumps(plan)):
         raise together([UserError(f"{scenario}: {why}") for why in refused[:MOST_TOGETHER]])

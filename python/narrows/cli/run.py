@@ -81,6 +81,9 @@ def command(
     kinds = plot_files(plots, written=report, needs="leave out --no-report")
     changed = settings(set)
     loaded = Scenario.load(scenario, set=changed)
+    parts = outside(plugin)
+    if parts:
+        parts.refuse_unused(loaded)
     folder = out or free_folder(Path("runs"), loaded.name)
     try:
         with shown(loaded.name, quiet=quiet) as update:
@@ -92,7 +95,7 @@ def command(
                 backend=backend,
                 progress=meanwhile_loading(update, "report.run_report" if report else "results"),
                 event_limit=event_limit,
-                outside=outside(plugin),
+                outside=parts,
             )
     except PartFailed as failed:
         say(f"error: {failed}")

@@ -15,7 +15,7 @@ use narrows_sim::tcp::{Flags, Segment};
 /// `t_s` is when the packet left the link (in seconds), or with `inbound` when it arrived at the
 /// link's end. Rows with one `id` are one packet. `attempt` is 0 for segments that carry nothing of
 /// the query.
-pub(crate) fn packets(run: &Simulation, query: u32) -> Table {
+pub fn packets(run: &Simulation, query: u32) -> Table {
     let links = run.plan().links.len();
     let mut seen = Vec::new();
     for capture in &run.plan().captures {
