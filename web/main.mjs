@@ -124,6 +124,10 @@ async function load(name) {
   if (page.example?.name !== name) {
     page.example = await (await get(`examples/${name}.json`)).json();
   }
+  Runner.native = Boolean(page.example.native);
+  at("where").textContent = Runner.native
+    ? "Simulated by narrows on this machine, because this scenario has parts of your own."
+    : "Simulated here in your browser by narrows: no server takes part.";
   at("example").value = name;
   document.title = `${page.example.title} narrows`;
   const [title, ...about] = page.example.about.split("\n\n");
@@ -197,7 +201,7 @@ function turn(wrong = "") {
   let first = 0;
   runner.start(plan, (data) => {
     if (data.state === "refused") {
-      say(`The simulator refuses this: ${data.why}`, true);
+      say(data.failed ? data.why : `The simulator refuses this: ${data.why}`, true);
       document.body.dataset.state = "refused";
       return;
     }
@@ -207,7 +211,8 @@ function turn(wrong = "") {
     first ||= performance.now() - begun;
     document.body.dataset.firstMs = first.toFixed(1);
     const events = `${(data.events / 1e6).toPrecision(2)} million events`;
-    const words = `${data.now_s.toPrecision(3)} s simulated in ${Math.round(data.ms)} ms, ${events}`;
+    const by = Runner.native ? ", by narrows on this machine" : "";
+    const words = `${data.now_s.toPrecision(3)} s simulated in ${Math.round(data.ms)} ms${by}, ${events}`;
     if (data.state === "running") say(wrong || `${Math.round(100 * data.progress)} %: ${words}`, Boolean(wrong));
     else say(wrong || `${words}${data.why ? `; ${data.why}` : ""}`, Boolean(wrong || data.why));
     document.body.dataset.state = data.state;

@@ -4,6 +4,9 @@ const LIMITS = { events: 30_000_000, ms: 60_000 };
 
 /** A worker with an engine of its own. `heard` gets what it posts about the newest run. */
 export class Runner {
+  /** Whether narrows on this machine computes, because the example has parts of one's own. */
+  static native = false;
+
   constructor(module) {
     this.module = module;
     this.run = 0;
@@ -34,7 +37,8 @@ export class Runner {
   start(plan, heard, story) {
     this.heard = heard;
     this.run += 1;
-    this.worker.postMessage({ run: this.run, plan: JSON.stringify(plan), limits: LIMITS, story });
+    const { native } = Runner;
+    this.worker.postMessage({ run: this.run, plan: JSON.stringify(plan), limits: LIMITS, story, native });
   }
 
   /** Ends the run, and says nothing more about it. */
@@ -47,7 +51,7 @@ export class Runner {
   whole(plan, story) {
     return new Promise((resolve, reject) => {
       this.start(plan, (data) => {
-        if (data.state === "refused") reject(new Error(data.why));
+        if (data.state === "refused" || data.failed) reject(new Error(data.why));
         if (data.state === "done") resolve(data);
       }, story);
     });

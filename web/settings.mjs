@@ -62,7 +62,8 @@ export function command(example, settings) {
   const sets = example.knobs.flatMap((knob, number) =>
     active(example, number, settings) ? knob.settings[settings[number]].set : [],
   );
-  return [`narrows run scenarios/${example.name}.toml`, ...sets.map((set) => `--set ${set}`)].join(
+  const run = example.command ?? `narrows run scenarios/${example.name}.toml`;
+  return [run, ...sets.map((set) => `--set ${set}`)].join(
     " ",
   );
 }

@@ -1,11 +1,13 @@
 // Runs plans, away from the page, so that the page never waits. One run at a time: a new one ends
 // the run before it.
 //
-// Gets {module} once and then {run, plan, limits}, or {run} alone to end a run; posts {run, state:
+// Gets {module} once and then {run, plan, limits, native}, or {run} alone to end a run; posts {run, state:
 // "running" | "done" | "refused", ...}, and with "refused" why, and whether the worker is broken. With
-// `story`, {query, until_s}, it runs until then and posts that query's packets alone.
+// `story`, {query, until_s}, it runs until then and posts that query's packets alone. `native` runs are
+// computed by narrows on this machine; `failed` says that a part of one's own has ended such a run.
 
 import { Engine, EngineError } from "./engine.mjs";
+import { compute } from "./native.mjs";
 
 const FIRST_MS = 40; // until the first tables
 const GROWTH = 2; // and then less and less often
@@ -13,6 +15,7 @@ const SLICE_MS = 20; // between looks for a newer run
 
 let engine;
 let newest = 0;
+let native = new AbortController(); // ends the run of narrows that is under way
 
 const next = new MessageChannel();
 const turn = () =>
@@ -27,10 +30,12 @@ onmessage = async ({ data }) => {
     return;
   }
   newest = data.run;
+  native.abort();
   if (!data.plan) return;
   try {
-    await drive(await engine, data);
+    await (data.native ? relay(data) : drive(await engine, data));
   } catch (error) {
+    if (data.native && newest !== data.run) return;
     if (!(error instanceof EngineError)) throw error;
     postMessage({ run: data.run, state: "refused", why: error.message, broken: error.broken });
   }
@@ -66,6 +71,16 @@ async function drive(engine, { run, plan, limits, story }) {
     }
     await turn();
     if (newest !== run) return;
+  }
+}
+
+async function relay({ run, ...request }) {
+  native = new AbortController();
+  for await (const { facts, tables } of compute(request, native.signal)) {
+    if (newest !== run) return;
+    if (request.story) postMessage({ run, ...facts, packets: tables?.packets });
+    else if (tables) postMessage({ run, ...facts, tables }, pick(tables).columns);
+    else postMessage({ run, ...facts });
   }
 }
 

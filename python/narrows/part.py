@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import random
+from collections.abc import Mapping
 from typing import Any, Self
 
 
@@ -36,6 +37,26 @@ class Part:
         made.random = random.Random(seed)
         made.__init__(*arguments, **named)  # type: ignore[misc]
         return made
+
+    def numbers(self) -> dict[str, int | float]:
+        """The arguments of its class that are numbers, also those left at their defaults."""
+        arguments, named = self._arguments
+        bound = inspect.signature(self.__init__).bind(*arguments, **named)  # type: ignore[misc]
+        bound.apply_defaults()
+        return {
+            name: value
+            for name, value in bound.arguments.items()
+            if isinstance(value, int | float) and not isinstance(value, bool)
+        }
+
+    def changed(self, numbers: Mapping[str, float]) -> Self:
+        """One like it with other numbers, by the names of its arguments."""
+        arguments, named = self._arguments
+        bound = inspect.signature(self.__init__).bind(*arguments, **named)  # type: ignore[misc]
+        for name, own in self.numbers().items():
+            if name in numbers:
+                bound.arguments[name] = type(own)(numbers[name])
+        return type(self)(*bound.args, **bound.kwargs)
 
     def record(self) -> dict[str, Any]:
         """What run.json says about it: the class, its arguments, version, source and its digest."""

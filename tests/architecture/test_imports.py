@@ -67,8 +67,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "report": {"_core", "errors", "records", "results", "scenario"},
     # Runs, sweeps and comparisons as a folder that others can repeat.
     "paper": {"_core", "errors", "scenario", "results", "report", "backends", "sweeps"},
-    # The page with examples and knobs; only writes and serves files.
-    "lab": {"errors", "scenario"},
+    # The page with examples and knobs; runs plans with parts of the user's own.
+    "lab": {"_core", "errors", "scenario", "queues", "controls", "backends"},
     # Makes run folders' metrics into one table, in many processes.
     "sweeps": {
         *("_core", "errors", "progress", "queues", "controls", "scenario", "results", "backends"),

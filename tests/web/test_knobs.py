@@ -47,7 +47,7 @@ def page_file(example: Example) -> Path:
         (
             "links.bottleneck.forward.queue",
             {"kind": "prio", "bands": [{"name": "b", "queue": {"kind": "plugin", "name": "q"}}]},
-            "of your own, but the page computes in the browser",
+            "of your own, and nothing here offers it; hint: --plugin",
         ),
     ],
 )

@@ -10,7 +10,8 @@ from typing import Annotated
 import typer
 
 from narrows.cli.complete import scenarios
-from narrows.cli.options import argument, option
+from narrows.cli.failure import UserError
+from narrows.cli.options import Plugins, argument, option, outside
 
 EXAMPLES = """\
 # Every example, with its knobs.
@@ -18,6 +19,9 @@ narrows lab
 
 # A scenario of yours, first in the list.
 narrows lab scenario.toml --no-open
+
+# One that names a queue or a congestion control of yours, in C.
+narrows lab scenario.toml --plugin codel.so
 """
 
 
@@ -28,18 +32,24 @@ def command(
     port: Annotated[
         int, option("PORT", "Port on 127.0.0.1; 0: any free one.", "--port", min=0, max=65535)
     ] = 0,
+    plugin: Plugins = None,
     open_browser: Annotated[
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = True,
 ) -> None:
     """Open the laboratory page: turn a knob, and see at once what the network answers.
 
-    The simulator runs in the browser. This command only serves the page, to this machine alone,
-    until Ctrl-C.
+    The simulator runs in the browser. This command serves the page, to this machine alone, until
+    Ctrl-C. It runs scenarios with parts of your own itself.
     """
     from narrows.lab.server import Server, site
 
-    with Server(site(scenario), port) as server:
+    parts = outside(plugin)
+    if parts and scenario is None:
+        raise UserError(
+            "--plugin: no scenario names its parts; hint: narrows lab SCENARIO --plugin FILE"
+        )
+    with Server(site(scenario, parts), port, parts) as server:
         print(server.address, flush=True)
         print("Ctrl-C ends it.", file=sys.stderr)
         if open_browser:

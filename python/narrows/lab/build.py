@@ -8,10 +8,12 @@ import shutil
 import sys
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from narrows.backends import DEFAULT, chosen_for
 from narrows.errors import ScenarioError
 from narrows.lab.knobs import Setting, watched
+from narrows.lab.own import marked, placed
 from narrows.lab.patches import Patches
 from narrows.scenario import Example, Scenario, examples
 from narrows.scenario.tcp import own_controls
@@ -19,6 +21,9 @@ from narrows.scenario.toml_text import inline
 
 SITE = Path(__file__).parent / "site"
 """Where the page is, if it was built."""
+
+if TYPE_CHECKING:
+    from narrows.backends.outside import Outside
 
 _REPORT = Path(__file__).parents[1] / "report"
 
@@ -56,14 +61,18 @@ def _write(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
 
 
-def described(example: Example) -> dict[str, Any]:
+def described(example: Example, scenario: Scenario | None = None) -> dict[str, Any]:
     """An example as the page reads it; `web/settings.mjs` applies its patches.
+
+    Args:
+        example: Its name, its title and its file.
+        scenario: What the file holds, if it has been read, or if there is none.
 
     Raises:
         ScenarioError: The scenario cannot be read, or names queues or congestion controls of the
             user's own, which the browser does not have.
     """
-    scenario = Scenario.load(example.path)
+    scenario = scenario or Scenario.load(example.path)
     for link in scenario.plan()["links"]:
         if _has_plugin(link["queue"]):
             raise _not_here(example, f"{link['name']}: queue")
@@ -72,22 +81,54 @@ def described(example: Example) -> dict[str, Any]:
     return written(example, Patches(watched(scenario), example.path.parent))
 
 
+def described_with(example: Example, scenario: Scenario, parts: Outside) -> dict[str, Any]:
+    """The same for a scenario with parts of the user's own, which the page lets the server run.
+
+    Raises:
+        NarrowsError: The simulator refuses the scenario or a part, or a part is used nowhere.
+    """
+    parts.refuse_unused(scenario)
+    chosen_for(DEFAULT, parts).check(scenario)
+    named = watched(marked(scenario, parts))
+    patches = Patches(named, example.path.parent)
+    plan, bound = placed(named.plan(), parts)
+    if wrong := bound.wrong(plan):
+        raise ScenarioError(str(example.path), "", wrong[0])
+    return {**written(example, patches), "native": True}
+
+
+def command(path: Path, parts: Outside | None) -> str:
+    """The command that runs a file with these parts, as far as a command can name them."""
+    words = ["narrows", "run", str(path)]
+    for plugin in parts.plugins if parts else ():
+        words += ["--plugin", str(plugin)]
+    run = shlex.join(words)
+    classes = parts and [*parts.queues.values(), *parts.controls.values()]
+    if not classes:
+        return run
+    names = ", ".join(sorted({type(each).__name__ for each in classes}))
+    return f"# Only narrows.run in Python has {names}.\n{run}"
+
+
 def _has_plugin(queue: Any) -> bool:
     below = queue.values() if isinstance(queue, dict) else queue if isinstance(queue, list) else ()
     return (isinstance(queue, dict) and "plugin" in queue) or any(map(_has_plugin, below))
 
 
 def _not_here(example: Example, key: str) -> ScenarioError:
-    what = "is one of your own, but the page computes in the browser, which has none"
-    return ScenarioError(str(example.path), key, what, "use narrows run, or another one")
+    what = "is one of your own, and nothing here offers it"
+    return ScenarioError(
+        str(example.path), key, what, "--plugin FILE, or narrows.lab.open_page(..., queues={...})"
+    )
 
 
 def written(example: Example, patches: Patches) -> dict[str, Any]:
     """The same with patches that are known."""
+    there = example.path.is_file()
     return {
         "name": example.name,
         "title": example.title,
-        "about": about(example.path.read_text(encoding="utf-8")),
+        "about": about(example.path.read_text(encoding="utf-8") if there else ""),
         "base": patches.base,
         "own": list(patches.own),
         "knobs": [

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from narrows.scenario import DISCIPLINES, Bulk, Scenario, ScenarioError
+from narrows.scenario.queues.kinds import Plugin
 
 Changes = dict[str, Any]
 
@@ -131,7 +132,8 @@ def _fits(scenario: Scenario, changes: Changes) -> bool:
 
 def _queues(scenario: Scenario) -> Knob | None:
     link, direction = _bottleneck(scenario)
-    own = link.direction(direction).keys["queue"].kind
+    given = link.direction(direction).keys["queue"]
+    own = given.name if isinstance(given, Plugin) else given.kind
     try:
         scenario.with_({"queue": {"kind": "fq-codel"}})
     except ScenarioError:
@@ -185,6 +187,14 @@ _SWITCH = "ecn"
 def _queue_numbers(scenario: Scenario, queue: Knob) -> Iterator[Knob | None]:
     for position, setting in enumerate(queue.settings):
         of_kind = scenario.with_(setting.changes) if setting.changes else scenario
+        link, direction = _bottleneck(of_kind)
+        given = link.direction(direction).keys["queue"]
+        if isinstance(given, Plugin):
+            for key in given.model_extra or ():
+                place = ("queue", position)
+                label = f"{key} of {given.name}"
+                yield _number(of_kind, f"own-{key}", label, f"queue.{key}", _WIDE, needs=place)
+            continue
         kind = setting.text
         for key, label, steps in _QUEUE_NUMBERS.get(kind, ()):
             name = f"{kind}-{key}"
@@ -228,7 +238,8 @@ def _traffic_choices(scenario: Scenario) -> Iterator[Knob | None]:
     bulk = [group for group in scenario.traffic if isinstance(group, Bulk)]
     for group in bulk[:2]:
         place = f"traffic.{group.name}"
-        own = group.tcp.congestion or "cubic"
+        mine = group.tcp.own_control
+        own = mine.name if mine else group.tcp.congestion or "cubic"
         others = [
             (name, {f"{place}.tcp.congestion": name})
             for name in ("reno", "cubic", "bbr", "bbr-v3")
@@ -237,6 +248,11 @@ def _traffic_choices(scenario: Scenario) -> Iterator[Knob | None]:
         yield _choice(
             scenario, f"control-{group.name}", f"Congestion control of {group.name}", own, others
         )
+        for key in (mine.model_extra or ()) if mine else ():
+            own_number = f"{place}.tcp.congestion.{key}"
+            needs = (f"control-{group.name}", 0)
+            name = f"control-{group.name}-{key}"
+            yield _number(scenario, name, f"{key} of {own}", own_number, _FEW, needs=needs)
         share = f"{place}.ecn_share"
         if group is bulk[0] and _fits(scenario, {share: 1.0}):
             given = float(_value(scenario, share) or 0.0)

@@ -1,23 +1,33 @@
-"""Serves the page to this machine's browsers: a few files from memory, and nothing else.
+"""Serves the page to this machine's browsers: a few files from memory.
+
+If the page has a scenario with parts of the user's own, the server also runs its plans (native.py):
+the browser has neither Python nor shared objects. It runs no other code than these parts.
 
 Every address begins with a secret that is new at each start, so no other user of the machine can
 read a scenario. Requests must name this server as their host; a web site cannot make a browser do
-that for it (DNS rebinding).
+that for it (DNS rebinding). Whoever asks for a run must also be a page of this server.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import secrets
+import select
+import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from narrows.errors import NarrowsError
-from narrows.lab.build import SITE, described
-from narrows.scenario import Example
+from narrows.lab.build import SITE, command, described, described_with
+from narrows.scenario import Example, Scenario
+
+if TYPE_CHECKING:
+    from narrows.backends.outside import Outside
+    from narrows.lab.native import Processes
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -29,6 +39,12 @@ _TYPES = {
 }
 
 
+_MOST_BYTES = 64 << 20
+"""The longest request for a run; a plan of 10,000 hosts has 8 MB."""
+_MOST_RUNS = 8
+"""The most runs at the same time. A page has three: its own, one of a seed, one of a query."""
+
+
 class Served(NamedTuple):
     """A file, as it is sent."""
 
@@ -36,11 +52,18 @@ class Served(NamedTuple):
     compressed: bytes
 
 
-def site(scenario: Path | None = None, folder: Path = SITE) -> dict[str, Served]:
+def site(
+    scenario: Path | Scenario | None = None, parts: Outside | None = None, folder: Path = SITE
+) -> dict[str, Served]:
     """The files of the page by their path; a scenario becomes the first of its examples.
 
+    Args:
+        scenario: A file, or a scenario.
+        parts: Parts of the user's own that the scenario uses.
+        folder: Where the built page is.
+
     Raises:
-        NarrowsError: The page was not built.
+        NarrowsError: The page was not built, or a part cannot be used.
         ScenarioError: The scenario cannot be read.
     """
     if not (folder / "engine.wasm").is_file() or not (folder / "index.html").is_file():
@@ -54,8 +77,14 @@ def site(scenario: Path | None = None, folder: Path = SITE) -> dict[str, Served]
         if path.suffix in _TYPES
     }
     if scenario is not None:
-        example = Example(scenario.stem, f"{scenario.name}, yours", scenario)
-        made = described(example)
+        if isinstance(scenario, Scenario):
+            path = Path(f"{scenario.name}.toml")
+            example = Example(scenario.name, f"{scenario.name}, yours", path)
+        else:
+            example = Example(scenario.stem, f"{scenario.name}, yours", scenario)
+            scenario = Scenario.load(scenario)
+        made = described_with(example, scenario, parts) if parts else described(example, scenario)
+        made["command"] = command(example.path, parts)
         listed = json.loads(files["examples.json"])
         own = {"name": example.name, "title": example.title}
         others = [each for each in listed if each["name"] != example.name]
@@ -73,6 +102,7 @@ class Server(ThreadingHTTPServer):
     Args:
         files: From `site`.
         port: 0 for any free one.
+        parts: Parts of the user's own, with which it runs plans.
 
     Raises:
         NarrowsError: Another program has the port, or this user may not have it.
@@ -80,16 +110,33 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, files: dict[str, Served], port: int = 0) -> None:
+    def __init__(
+        self, files: dict[str, Served], port: int = 0, parts: Outside | None = None
+    ) -> None:
+        self.processes: Processes | None = None
+        if parts:
+            from narrows.lab.native import Processes
+
+            # Before there is a port, which they must not hold.
+            self.processes = Processes(parts)
         try:
             super().__init__(("127.0.0.1", port), _Handler)
         except OSError as error:
+            if self.processes:
+                self.processes.close()
             why = f"port {port}: cannot be used ({error.strerror}); hint: 0 takes any free one"
             raise NarrowsError(why) from None
         self.files = files
         self.secret = secrets.token_urlsafe(16)
         number = self.server_address[1]
         self.hosts = {f"127.0.0.1:{number}", f"localhost:{number}"}
+        self.runs = threading.BoundedSemaphore(_MOST_RUNS)
+
+    def server_close(self) -> None:
+        """Closes the port, and ends all runs."""
+        super().server_close()
+        if self.processes:
+            self.processes.close()
 
     @property
     def address(self) -> str:
@@ -109,23 +156,72 @@ class _Handler(BaseHTTPRequestHandler):
         """Sends the head of one."""
         self._answer(with_content=False)
 
-    def _answer(self, *, with_content: bool) -> None:
-        path = self.path.partition("?")[0]
-        begin = f"/{self.server.secret}/"
-        served = None
-        if self.headers.get("Host") in self.server.hosts and path.startswith(begin):
-            served = self.server.files.get(path.removeprefix(begin) or "index.html")
-        if served is None:
+    def do_POST(self) -> None:
+        """Runs a plan, and sends what the run says until it or the page ends."""
+        host, processes = self.headers.get("Host"), self.server.processes
+        if processes is None or self._asked_for() != "run":
             self.send_error(HTTPStatus.NOT_FOUND)
             return
+        if self.headers.get("Origin") != f"http://{host}":
+            self.send_error(HTTPStatus.FORBIDDEN, "only for pages of this server")
+            return
+        if self.headers.get("Content-Type") != "application/json":
+            self.send_error(HTTPStatus.UNSUPPORTED_MEDIA_TYPE)
+            return
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdecimal()):
+            self.send_error(HTTPStatus.LENGTH_REQUIRED)
+            return
+        if int(length) > _MOST_BYTES:
+            self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+            return
+        if not self.server.runs.acquire(blocking=False):
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, f"{_MOST_RUNS} runs are under way")
+            return
+        try:
+            # The page is gone, or too slow.
+            with contextlib.suppress(OSError):
+                self._run(processes, self.rfile.read(int(length)))
+        finally:
+            self.server.runs.release()
+
+    def _run(self, processes: Processes, request: bytes) -> None:
+        with processes.run(request) as run:
+            self._head("application/octet-stream")
+            self.end_headers()
+            while True:
+                ready, _, _ = select.select([run, self.connection], [], [])
+                # A page that wants no more closes the connection; it says nothing else.
+                said = b"" if self.connection in ready else run.recv(1 << 18)
+                if not said:
+                    return
+                self.wfile.write(said)
+
+    def _asked_for(self) -> str | None:
+        """What of this server a request names, without its secret; None for anything else."""
+        path = self.path.partition("?")[0]
+        begin = f"/{self.server.secret}/"
+        if self.headers.get("Host") not in self.server.hosts or not path.startswith(begin):
+            return None
+        return path.removeprefix(begin)
+
+    def _head(self, kind: str) -> None:
         self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", served.type)
-        self.send_header("Content-Encoding", "gzip")
-        self.send_header("Content-Length", str(len(served.compressed)))
+        self.send_header("Content-Type", kind)
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+
+    def _answer(self, *, with_content: bool) -> None:
+        asked = self._asked_for()
+        served = None if asked is None else self.server.files.get(asked or "index.html")
+        if served is None:
+            self.send_error(HTTPStatus.NOT_FOUND)
+            return
+        self._head(served.type)
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(served.compressed)))
         self.end_headers()
         if with_content:
             self.wfile.write(served.compressed)
