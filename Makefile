@@ -36,7 +36,7 @@ check: lint-quick ## Fast checks of the laboratory: the linters that an edit mee
 check-gateway: ## Fast checks of the gateway alone: its linters and the tests that take seconds (no root, no clang)
 	cargo fmt -p narrows-gateway --check
 	cargo clippy --locked -p narrows-gateway --all-targets -q -- -D warnings
-	cargo test --locked -q -p narrows-gateway --lib --bins --test command_line --test documents --test laws --test rows
+	cargo test --locked -q -p narrows-gateway --lib --bins --test core --test documents
 
 test: lint ## Everything that CI runs (with CI set: installs what tests need, none may skip)
 	@test -z "$$CI" || sh tools/install_test_tools.sh

@@ -19,6 +19,7 @@ command -v clang >/dev/null 2>&1 || skip "clang is not installed; $install"
 [ "$(id -u)" -eq 0 ] || skip "loading them needs root; run as root: make test-gateway"
 
 cargo clippy --locked -q -p narrows-gateway --features ebpf --all-targets -- -D warnings
+# This also builds the binary, which the end-to-end tests take: the newest with the eBPF programs.
 cargo test --locked -q -p narrows-gateway --features ebpf --no-run
 
 # These tests mostly wait for processes, and each has a network namespace of its own, so they run
@@ -40,6 +41,4 @@ cargo test --locked -q -p narrows-gateway --features ebpf $others || failed=yes
 cargo test --locked -q -p narrows-gateway --features ebpf --doc || failed=yes
 wait $beside || failed=yes
 cat "$log"
-[ -z "$failed" ] || exit 1
-# The end-to-end tests take the newest binary that contains the eBPF programs.
-cargo build --locked -q -p narrows-gateway --features ebpf
+[ -z "$failed" ]

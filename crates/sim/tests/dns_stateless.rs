@@ -1,5 +1,5 @@
 //! A DNS server with stateless TCP: what it leaves to ordinary TCP.
-//! gateway/tests/simulated.rs compares it with narrows-gateway's core, segment by segment.
+//! gateway/tests/core/simulated.rs compares it with narrows-gateway's core, segment by segment.
 
 use crate::common::{Dialogue, numbers, run, table};
 use narrows_sim::plan::dns::client::{Persistent, Reuse};

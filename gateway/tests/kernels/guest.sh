@@ -25,9 +25,10 @@ for name in $(cat "$results/wanted"); do
 		say "  smoke.sh: $(grep -m 1 -E '^(PASS|FAIL|SKIP)' "$results/smoke")"
 		continue
 	fi
-	program=$(sed -n "s/^$name //p" "$results/tests")
-	[ -n "$program" ] || continue
-	timeout 1200 "$program" --test-threads 2 >"$results/$name" 2>&1 </dev/null
+	# A program of its own, or a module of tests/programs.
+	program=$(sed -n "s/^$name //p" "$results/tests") module=
+	[ -n "$program" ] || { program=$(sed -n "s/^programs //p" "$results/tests") module=$name::; }
+	timeout 1200 "$program" --test-threads 2 $module >"$results/$name" 2>&1 </dev/null
 	say "  $name: $(sed -n 's/^test result: [a-zA-Z]*\. \([0-9]* passed; [0-9]* failed\).*/\1/p' "$results/$name")"
 done
 mv "$results/part" "$results/row"

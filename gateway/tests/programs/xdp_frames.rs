@@ -1,14 +1,9 @@
 //! Frames that make no sense to the XDP program, by `bpf_prog_run`: cut anywhere, with false
 //! headers, changed at random. Needs root; prints SKIP otherwise.
 
-#![cfg(feature = "ebpf")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
-use common::frames::*;
-use common::packets::{RST, Segment, query, with_checksums};
-use common::programs::{Programs, XDP_PASS, XDP_TX, counted, programs};
+use crate::common::frames::*;
+use crate::common::packets::{RST, Segment, query, with_checksums};
+use crate::common::programs::{Programs, XDP_PASS, XDP_TX, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
 use rand_core::Rng;

@@ -49,7 +49,7 @@ fn takes_the_query_that_was_left_to_the_kernel() {
 #[test]
 fn puts_the_query_before_a_pipelined_one() {
     let Some(programs) = Programs::load_with_tc("pipelined") else { return };
-    let units = common::programs::RING_SIZE / common::programs::RING_UNIT;
+    let units = crate::common::programs::RING_SIZE / crate::common::programs::RING_UNIT;
     for asked in Asked::kinds(&programs).chain(Asked::kinds(&programs)) {
         for (turn, size) in [1, 30, 31, 511, 512, 1024, 1400, 3000].into_iter().enumerate() {
             // Also if one of the two crosses the ring's end.
@@ -212,7 +212,7 @@ fn what_comes_behind_a_query_waits_for_it() {
 fn a_second_query_waits_where_the_first_has_left_the_ring() {
     let Some(programs) = Programs::load_with_tc("ring gone") else { return };
     let asked = Asked::changed(&programs, false, false, |flow| flow.state = SLOW);
-    let units = common::programs::RING_SIZE / common::programs::RING_UNIT;
+    let units = crate::common::programs::RING_SIZE / crate::common::programs::RING_UNIT;
     programs.set_ring_head(programs.ring_head().wrapping_add(units));
     let second = Segment { ack: REPLY_SEQ, ..second(&asked) };
     assert_eq!(programs.adopt(&frame(&second.packet())).0, DROP);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only
  *
  * Runs the programs' SipHash-2-4 on a packet and writes the hash over the packet's first eight
- * bytes. tests/siphash.rs passes it the authors' test vectors.
+ * bytes. siphash.rs passes it the authors' test vectors.
  *
  * A packet is the key (16 bytes), the message, zeros up to one byte before a multiple of eight, and
  * the message's length in the last byte.
@@ -10,7 +10,7 @@
 #include <linux/types.h>
 #include <bpf/bpf_helpers.h>
 
-#include "../bpf/siphash.h"
+#include "../../bpf/siphash.h"
 
 SEC("xdp")
 int siphash_of_packet(struct xdp_md *ctx)

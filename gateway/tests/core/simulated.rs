@@ -4,13 +4,11 @@
 //! The same client, the simulator's TCP, talks to both. What a run of the simulator lost is also
 //! lost on the way to the core.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::conversation::settings;
-use common::packets::{Datagram, Segment as Bytes, query, reply};
+use crate::common::conversation::settings;
+use crate::common::packets::{Datagram, Segment as Bytes, query, reply};
 use narrows_gateway::core::{Core, Now, Reason, ReplyVerdict, Verdict};
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_sim::Simulation;

@@ -1,7 +1,7 @@
 //! PROTOCOL.md, "Too long for the path".
 
 use super::*;
-use common::packets::too_big;
+use crate::common::packets::too_big;
 
 /// A router's message that the segment is longer than the `mtu` of a link.
 #[track_caller]

@@ -207,7 +207,7 @@ fn the_ring_goes_around() {
     let Some(programs) = Programs::load_with_tc("ring") else { return };
     // Otherwise one source could not fill it.
     programs.set(settings { query_interval_ns: 0, ..Programs::settings() });
-    let units = common::programs::RING_SIZE / common::programs::RING_UNIT;
+    let units = crate::common::programs::RING_SIZE / crate::common::programs::RING_UNIT;
     for before_end in [1, 2, 40] {
         programs.set_ring_head(0u32.wrapping_sub(before_end + 2 * units));
         for _ in 0..3 {

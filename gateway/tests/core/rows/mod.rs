@@ -1,8 +1,5 @@
 //! Each row of the tables in PROTOCOL.md as one test with its name.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod acknowledgements;
 mod adoption;
 mod at_once;
@@ -23,8 +20,8 @@ mod unknown;
 
 use std::time::Duration;
 
-use common::conversation::{Conversation, Said, settings};
-use common::packets::{
+use crate::common::conversation::{Conversation, Said, settings};
+use crate::common::packets::{
     ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, prefixed, query, reply, with_checksums,
 };
 use narrows_gateway::core::{

@@ -1,10 +1,5 @@
 //! Each verdict of the tc programs, one frame at a time.
 
-#![cfg(feature = "ebpf")]
-
-#[path = "../common/mod.rs"]
-mod common;
-
 mod adoption;
 mod fragments;
 mod passed;
@@ -14,15 +9,15 @@ mod several;
 
 use std::net::SocketAddr;
 
-use common::conversation::question_of;
-use common::frames::{
+use crate::common::conversation::question_of;
+use crate::common::frames::{
     AGAIN, CLIENT_FIN, CLOSING, EDNS_ADDED, IDLE, KERNEL, QUERY, QUERY_UNACKED, REPLIED, SACK,
     SLOW, TIMESTAMPS, fields,
 };
-use common::packets::{
+use crate::common::packets::{
     ACK, Datagram, FIN, PSH, Segment, fragments, prefixed, query, reply as reply_to,
 };
-use common::programs::{Programs, mapped};
+use crate::common::programs::{Programs, mapped};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::{flow, flow_key, settings};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};

@@ -4,7 +4,7 @@ use super::*;
 use narrows_gateway::kernel::types::opens;
 
 /// `enum flow_state` and `enum opens_state` of `bpf/types.h`.
-const OPEN: u8 = common::frames::OPEN;
+const OPEN: u8 = crate::common::frames::OPEN;
 const LEAVING: u8 = 1;
 const LEFT: u8 = 2;
 

@@ -1,14 +1,9 @@
 //! The XDP program's limits, by `bpf_prog_run`: the rates of each source, and the sizes of the SYN
 //! cache. Needs root; prints SKIP otherwise.
 
-#![cfg(feature = "ebpf")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
-use common::frames::*;
-use common::packets::{ACK, FIN, RST, Segment};
-use common::programs::{Programs, counted, programs};
+use crate::common::frames::*;
+use crate::common::packets::{ACK, FIN, RST, Segment};
+use crate::common::programs::{Programs, counted, programs};
 use narrows_gateway::core::{Counter, in_share};
 use narrows_gateway::kernel::types::settings;
 

@@ -2,11 +2,6 @@
 //! fast short-input PRF", 2012: appendix A, and `vectors.h` of their reference code). Needs root;
 //! prints SKIP otherwise.
 
-#![cfg(feature = "ebpf")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
 use std::process::Command;
 
 use libbpf_rs::{ObjectBuilder, ProgramInput};
@@ -27,14 +22,23 @@ const VECTORS: [(usize, u64); 10] = [
 
 #[test]
 fn the_authors_vectors() {
-    if !common::programs::may_run("siphash::the_authors_vectors") {
+    if !crate::common::programs::may_run("siphash::the_authors_vectors") {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
     let object = folder.path().join("siphash.o");
     let clang = std::env::var("CLANG").unwrap_or_else(|_| "clang".into());
     let built = Command::new(clang)
-        .args(["-g", "-O2", "-target", "bpf", "-mcpu=v3", "-c", "tests/siphash.bpf.c", "-o"])
+        .args([
+            "-g",
+            "-O2",
+            "-target",
+            "bpf",
+            "-mcpu=v3",
+            "-c",
+            "tests/programs/siphash.bpf.c",
+            "-o",
+        ])
         .arg(&object)
         .arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH))
         // settings.h is made by the build.
@@ -54,7 +58,7 @@ fn the_authors_vectors() {
         let input =
             ProgramInput { data_in: Some(&packet), data_out: Some(&mut out), ..Default::default() };
         let result = program.test_run(input).expect("it runs");
-        assert_eq!(result.return_value, common::programs::XDP_PASS, "{length} bytes");
+        assert_eq!(result.return_value, crate::common::programs::XDP_PASS, "{length} bytes");
         assert_eq!(u64::from_le_bytes(out[..8].try_into().unwrap()), hash, "{length} bytes");
     }
 }

@@ -1,15 +1,10 @@
 //! The XDP program's cookies, by `bpf_prog_run`: PROTOCOL.md, "The cookie". Needs root; prints SKIP
 //! otherwise.
 
-#![cfg(feature = "ebpf")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
-use common::conversation::KEYS;
-use common::frames::*;
-use common::packets::Segment;
-use common::programs::{Programs, XDP_DROP, XDP_TX, boot_ns, counted, programs};
+use crate::common::conversation::KEYS;
+use crate::common::frames::*;
+use crate::common::packets::Segment;
+use crate::common::programs::{Programs, XDP_DROP, XDP_TX, boot_ns, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
 use siphasher::sip::SipHasher24;
@@ -18,8 +13,8 @@ use std::hash::Hasher;
 /// The hash of a cookie, from another implementation of SipHash-2-4.
 fn cookie_hash(client: &Client<'_>, key: (u64, u64), slot: u32, class: u32) -> u64 {
     let mut message = Vec::new();
-    message.extend(common::programs::mapped(client.saying.client.ip()));
-    message.extend(common::programs::mapped(client.saying.server.ip()));
+    message.extend(crate::common::programs::mapped(client.saying.client.ip()));
+    message.extend(crate::common::programs::mapped(client.saying.server.ip()));
     message.extend(client.saying.client.port().to_be_bytes());
     message.extend(client.saying.server.port().to_be_bytes());
     for word in [client.saying.isn, slot, class] {

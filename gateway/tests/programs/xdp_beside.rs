@@ -1,16 +1,11 @@
 //! The XDP program's verdicts that depend on the machine's own sockets, by `bpf_prog_run`:
 //! PROTOCOL.md, "What the machine has". Needs root; prints SKIP otherwise.
 
-#![cfg(feature = "ebpf")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
 use std::net::{TcpListener, TcpStream};
 
-use common::frames::*;
-use common::packets::{RST, Segment};
-use common::programs::{Programs, XDP_PASS, counted, programs};
+use crate::common::frames::*;
+use crate::common::packets::{RST, Segment};
+use crate::common::programs::{Programs, XDP_PASS, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
 
@@ -41,7 +36,7 @@ fn without_a_server_all_is_the_kernels() {
 fn the_connections_of_a_listener_with_mptcp_are_the_kernels() {
     let programs = programs!("the_connections_of_a_listener_with_mptcp_are_the_kernels");
     // IPPROTO_MPTCP, include/uapi/linux/in.h.
-    let Some(_listener) = common::programs::listen(262) else {
+    let Some(_listener) = crate::common::programs::listen(262) else {
         return eprintln!("SKIP: this kernel has no MPTCP");
     };
     for client in Client::kinds(&programs) {
@@ -50,7 +45,7 @@ fn the_connections_of_a_listener_with_mptcp_are_the_kernels() {
         assert_eq!(counted(&programs, &[Counter::SynPassed], || client.say(&syn)), Came::Pass);
     }
     drop(_listener);
-    let _listener = common::programs::listen(6).unwrap();
+    let _listener = crate::common::programs::listen(6).unwrap();
     for client in Client::kinds(&programs) {
         let mut client = client;
         let syn = client.saying.syn();

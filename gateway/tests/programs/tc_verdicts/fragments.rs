@@ -28,7 +28,7 @@ fn fragments_of_a_reply_are_gathered() {
 #[test]
 fn fragments_that_have_left_the_ring_are_no_reply() {
     let Some(programs) = Programs::load_with_tc("fragments gone") else { return };
-    let units = common::programs::RING_SIZE / common::programs::RING_UNIT;
+    let units = crate::common::programs::RING_SIZE / crate::common::programs::RING_UNIT;
     for asked in Asked::kinds(&programs) {
         let parts = fragments(&asked.datagram(&asked.reply(4000)), 1500);
         let (last, first) = parts.split_last().expect("several");

@@ -1,14 +1,12 @@
 //! Laws that hold for every conversation, whatever the network does to it, and for every packet,
 //! whoever sends it.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use common::client::{Client, Closing, Setup};
-use common::conversation::{Conversation, settings};
-use common::packets::{Datagram, Segment, prefixed, query, reply};
+use crate::common::client::{Client, Closing, Setup};
+use crate::common::conversation::{Conversation, settings};
+use crate::common::packets::{Datagram, Segment, prefixed, query, reply};
 use narrows_gateway::core::{Core, Counter, Now, ReplyVerdict, Settings, Verdict};
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg32;
@@ -368,7 +366,7 @@ fn nothing_is_amplified() {
         let packet = segment.packet();
         let mut out = Vec::new();
         let verdict = core.on_client(Now::default(), &packet, &mut out);
-        if segment.flags & common::packets::SYN == 0 {
+        if segment.flags & crate::common::packets::SYN == 0 {
             let bytes: usize = out.iter().map(Vec::len).sum();
             assert!(bytes <= packet.len(), "{verdict:?} {bytes} for {}: {segment:?}", packet.len());
             answered += usize::from(verdict == Verdict::Transmit);

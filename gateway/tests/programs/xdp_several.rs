@@ -1,16 +1,11 @@
 //! The XDP program's verdicts on connections with several open queries, by `bpf_prog_run`:
 //! PROTOCOL.md, "Several queries at once". Needs root; prints SKIP otherwise.
 
-#![cfg(feature = "ebpf")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
 use std::time::Instant;
 
-use common::frames::*;
-use common::packets::{ACK, Datagram, FIN, PSH, RST, Segment, query, too_big};
-use common::programs::{Programs, XDP_PASS, counted, programs};
+use crate::common::frames::*;
+use crate::common::packets::{ACK, Datagram, FIN, PSH, RST, Segment, query, too_big};
+use crate::common::programs::{Programs, XDP_PASS, counted, programs};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::{opens, settings};
 
@@ -308,7 +303,7 @@ fn what_is_not_served_waits_for_the_kernel() {
         assert_eq!(programs.ring(entry.ahead, length), kept);
         // Two larger places in the ring, and not one for each segment.
         let units = programs.ring_head().wrapping_sub(begin);
-        assert_eq!(units, (6144 + AHEAD as u32) / common::programs::RING_UNIT);
+        assert_eq!(units, (6144 + AHEAD as u32) / crate::common::programs::RING_UNIT);
         assert_eq!(counted(&programs, &[Counter::Kept], || client.say(&segment)), Came::Drop);
         let ack = client.saying.ack(at + length as u32, 60);
         assert_eq!(client.say(&ack), Came::Pass);
@@ -354,7 +349,7 @@ fn a_message_about_a_reply_that_is_gone_passes() {
         let (mut client, _) = asked(client, 2);
         answer(&client, 0, &reply);
         let segment = Segment { payload: reply.clone(), ..client.segment(0, 0) };
-        let units = common::programs::RING_SIZE / common::programs::RING_UNIT;
+        let units = crate::common::programs::RING_SIZE / crate::common::programs::RING_UNIT;
         programs.set_ring_head(programs.ring_head().wrapping_add(units));
         let message = too_big(&segment.packet(), mtu, 1280);
         let counters = [Counter::PathMtu];
@@ -467,7 +462,7 @@ fn what_one_source_keeps_leaves_others_their_room() {
         ..Programs::settings()
     });
     let long: Vec<u8> = (10..200).flat_map(nth).collect();
-    let part_of_ring = f64::from(common::programs::RING_SIZE / 8);
+    let part_of_ring = f64::from(crate::common::programs::RING_SIZE / 8);
     for client in Client::kinds(&programs).skip(1).step_by(2) {
         let (mut kept, began) = (0, Instant::now());
         for port in 0..10 {

@@ -7,22 +7,17 @@
 //! (egress stores a reply before it knows that the kernel has to send it). Needs root; prints SKIP
 //! otherwise.
 
-#![cfg(feature = "ebpf")]
-
-#[path = "../common/mod.rs"]
-mod common;
-
 mod clients;
 mod frames;
 
 use std::net::IpAddr;
 
-use clients::client;
-use common::conversation::{Conversation, settings};
-use common::packets::{
+use crate::common::conversation::{Conversation, settings};
+use crate::common::packets::{
     ACK, Datagram, FIN, PSH, RST, SYN, Segment, fragments, query, reply, too_big,
 };
-use common::twin::Twin;
+use crate::common::twin::Twin;
+use clients::client;
 use frames::{is_plain, link};
 use narrows_gateway::core::{
     Beside, Core, Counter, Counters, Flow, FlowKey, ReplyVerdict, Settings, Verdict,
@@ -464,7 +459,7 @@ fn rates_and_truncation_are_alike() {
         truncate_over: 200,
         large_ns: 0,
         // The part of the ring that a source may fill is that of the programs' ring.
-        ring: common::conversation::RING_SIZE as usize,
+        ring: crate::common::conversation::RING_SIZE as usize,
         ..base()
     };
     // First queries use up the half of the burst that later ones may use.

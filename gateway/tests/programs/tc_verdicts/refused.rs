@@ -44,7 +44,7 @@ fn a_truncated_reply_leaves_the_query_to_the_kernel() {
     assert_eq!(programs.counts(), [(Counter::ToKernelReply, 8)]);
     let names = programs.large();
     assert_eq!(names.len(), 1, "the name is remembered");
-    let left = names[0].1 - common::programs::boot_ns();
+    let left = names[0].1 - crate::common::programs::boot_ns();
     assert!((590_000_000_000..=600_000_000_000).contains(&left), "for large_ns: {left} ns");
 }
 

@@ -1,13 +1,8 @@
 //! What the XDP program's verdicts cost, by `bpf_prog_run`. Needs root; prints SKIP otherwise.
 
-#![cfg(feature = "ebpf")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
-use common::frames::*;
-use common::packets::Segment;
-use common::programs::programs;
+use crate::common::frames::*;
+use crate::common::packets::Segment;
+use crate::common::programs::programs;
 use narrows_gateway::kernel::types::flow;
 
 /// The cost of each verdict, on stderr with `--nocapture`: the median of single runs, each with its

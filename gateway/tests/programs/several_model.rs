@@ -20,16 +20,11 @@
 //!
 //! `SEVERAL_SEEDS=500` uses that many seeds instead of 25. Needs root; prints SKIP otherwise.
 
-#![cfg(feature = "ebpf")]
-#![allow(clippy::unwrap_used, reason = "a test may panic")]
-
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::frames::*;
-use common::packets::{Datagram, RST, SYN, Segment, prefixed, query, reply};
-use common::programs::{Programs, XDP_DROP, XDP_PASS, XDP_TX};
+use crate::common::frames::*;
+use crate::common::packets::{Datagram, RST, SYN, Segment, prefixed, query, reply};
+use crate::common::programs::{Programs, XDP_DROP, XDP_PASS, XDP_TX};
 use narrows_gateway::core::Counter;
 use narrows_gateway::kernel::types::settings;
 use rand_core::{Rng, SeedableRng};
