@@ -50,6 +50,7 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
         goodput_interval: None,
         flow_samples: Vec::new(),
         flow_monitor: None,
+        one_way_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

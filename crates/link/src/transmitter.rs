@@ -17,6 +17,7 @@
 mod changes;
 mod clock;
 mod delays;
+mod histogram;
 mod impairment;
 mod jitter;
 mod loss;
@@ -34,7 +35,8 @@ use narrows_units::{Pace, Span, Time};
 
 use self::clock::Clock;
 pub use self::clock::Slot;
-pub use self::delays::{Bin, Class, Delays};
+pub use self::delays::{Class, Delays};
+pub use self::histogram::{Bin, Histogram};
 pub use self::observed::{Observed, QueueState, SojournSum};
 pub use self::opportunities::{
     BYTES as OPPORTUNITY_BYTES, HIGHEST_BPS, check as check_opportunities,

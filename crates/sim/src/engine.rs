@@ -68,13 +68,19 @@ pub enum Stopped {
     EventLimit,
     /// More queries were asked than can be recorded ([`MOST_QUERIES`]); the run is partial.
     QueryLimit,
+    /// More packets or flows were measured than can be recorded ([`MOST_PACKETS`],
+    /// [`MOST_FLOWS`]); the run is partial.
+    ///
+    /// [`MOST_PACKETS`]: crate::MOST_PACKETS
+    /// [`MOST_FLOWS`]: crate::MOST_FLOWS
+    DelayLimit,
     /// [`Simulation::interrupt`] was called; the run is partial.
     Interrupted,
 }
 
 impl Stopped {
     /// Returns the reason as run.json spells it: `running`, `end`, `dns-done`, `event-limit`,
-    /// `query-limit` or `interrupted`.
+    /// `query-limit`, `delay-limit` or `interrupted`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Running => "running",
@@ -82,6 +88,7 @@ impl Stopped {
             Self::Done => "dns-done",
             Self::EventLimit => "event-limit",
             Self::QueryLimit => "query-limit",
+            Self::DelayLimit => "delay-limit",
             Self::Interrupted => "interrupted",
         }
     }
@@ -285,6 +292,10 @@ impl Simulation {
     /// Returns whether the run goes on to `at`.
     #[cold]
     fn go_beyond_halt(&mut self, at: Time) -> bool {
+        if self.network.one_way.as_ref().is_some_and(|one_way| one_way.is_full()) {
+            self.stopped = Stopped::DelayLimit;
+            return false;
+        }
         let end = self.plan.end;
         self.goodput.catch_up(at.min(end), &self.flows);
         self.flow_samples.catch_up(at.min(end), &self.flows);
@@ -375,6 +386,9 @@ impl Simulation {
         if !plan.delay_monitors.is_empty() {
             all.push(tables::queue_delays(&self.network, plan));
             all.push(tables::queue_delay_bins(&self.network, plan));
+        }
+        if let Some(one_way) = &self.network.one_way {
+            all.extend(tables::one_way(one_way, &self.flows, self.now));
         }
         if self.network.neighbours.has_entries() {
             all.push(tables::neighbours(&self.network.neighbours, plan));

@@ -26,4 +26,5 @@ mod wakes;
 pub use engine::{Simulation, Stopped};
 pub use narrows_apps::{self as application, Random, record, table};
 pub use narrows_transport::{quic, tcp, tls};
+pub use network::{MOST_FLOWS, MOST_PACKETS};
 pub use tables::{FlowsRow, heads};

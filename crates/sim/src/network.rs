@@ -5,6 +5,7 @@ mod losses;
 mod marks;
 mod neighbours;
 mod obstacles;
+mod one_way;
 
 use narrows_apps::{LossReason, Use};
 use narrows_link::transmitter::{Delays, Gone, Looks, Passage, Released, Seen, Slot};
@@ -20,6 +21,8 @@ pub(crate) use self::neighbours::check as check_neighbours;
 use self::neighbours::find_neighbours;
 pub(crate) use self::obstacles::answers;
 use self::obstacles::{Obstacles, find_obstacles};
+pub(crate) use self::one_way::OneWay;
+pub use self::one_way::{MOST_FLOWS, MOST_PACKETS};
 use crate::agenda::{Agenda, Event};
 use crate::link::{Flights, Link};
 use crate::maybe_index::MaybeIndex;
@@ -49,9 +52,13 @@ pub(crate) struct Network {
     /// Losses that have not been reported.
     pub(crate) losses: Losses,
     pub(crate) captured: Vec<Taken>,
+    /// By link, whether its packets are captured.
+    is_captured: Vec<bool>,
     obstacles: Obstacles,
     pub(crate) neighbours: Neighbours,
     pub(crate) fragments: Fragments,
+    /// How long packets take from host to host, if somebody asks.
+    pub(crate) one_way: Option<Box<OneWay>>,
     dropped: Dropped<Slot>,
     /// Packets that scheduled links have released, in order. They are handled completely before
     /// anything else.
@@ -94,15 +101,22 @@ impl Network {
             changes[change.link].push(change);
         }
         let obstacles = find_obstacles(plan);
+        let ends = find_ends(plan, uses);
         let resolved = find_neighbours(plan);
         let mut links: Vec<Link> = Vec::with_capacity(plan.links.len());
         for (index, link) in plan.links.iter().enumerate() {
-            let looks =
-                Looks { observed: observed[index], at_head: obstacles[index] || resolved[index] };
-            links.push(Link::new(link, &changes[index], plan.seed, looks));
+            let End { first, last } = ends[index];
+            let at_head = obstacles[index] || resolved[index] || first || last;
+            let looks = Looks { observed: observed[index], at_head };
+            let mut link = Link::new(link, &changes[index], plan.seed, looks);
+            link.has_obstacle = obstacles[index] || resolved[index] || first;
+            link.is_watched = first || last;
+            links.push(link);
         }
+        let mut is_captured = vec![false; links.len()];
         for link in captured() {
-            links[link].is_captured = true;
+            links[link].is_watched = true;
+            is_captured[link] = true;
         }
         for monitor in plan.delay_monitors {
             let observed = links[monitor.link].transmitter.observed_mut().expect("it is observed");
@@ -123,9 +137,11 @@ impl Network {
             pool: OptionPool::default(),
             losses: Losses::new(),
             captured: Vec::new(),
+            is_captured,
             obstacles: Obstacles::new(plan, &obstacles),
             neighbours: Neighbours::new(plan),
             fragments: Fragments::default(),
+            one_way: OneWay::new(plan),
             dropped: Vec::new(),
             released: Released::default(),
         }
@@ -147,6 +163,9 @@ impl Network {
     ) {
         self.paths.assign(flow, there, back);
         self.marks.note(flow, applications, self.paths.nodes(there));
+        if let Some(one_way) = &mut self.one_way {
+            one_way.note_flow(flow, applications[0]);
+        }
         if self.ports.len() <= flow as usize {
             self.ports.resize(flow as usize + 1, [0; 2]);
         }
@@ -260,18 +279,34 @@ impl Network {
     }
 
     /// Puts a packet on a link at `at`. Returns when it reaches the other end, and whether it is
-    /// marked on the way. Returns `None` if it is lost, waits for an address, or is held by a
-    /// scheduled link.
+    /// marked on the way. Returns `None` if it is lost, waits for an address, is held by a
+    /// scheduled link, or has been released.
     #[inline(never)]
     fn enqueue(&mut self, at: Time, packet: Packet, index: u32) -> Option<(Time, bool)> {
         if self.links[index as usize].has_obstacle {
-            if let Some(reason) = self.obstruct(at, &packet, index) {
-                self.lose(at, packet, index, reason);
-                return None;
+            return self.enqueue_at_head(at, &packet, index);
+        }
+        self.enter_queue(at, packet, index)
+    }
+
+    /// Puts a packet on a link as `enqueue` does, after what happens at the link's head.
+    #[inline(never)]
+    fn enqueue_at_head(&mut self, at: Time, packet: &Packet, index: u32) -> Option<(Time, bool)> {
+        let mut packet = *packet;
+        if packet.hop == 0
+            && let Some(one_way) = &mut self.one_way
+        {
+            one_way.give_ticket(at, &mut packet);
+            if one_way.is_full() {
+                self.losses.wake(at);
             }
-            if !self.resolve(at, packet, index) {
-                return None;
-            }
+        }
+        if let Some(reason) = self.obstruct(at, &self.without_ticket(&packet), index) {
+            self.lose(at, packet, index, reason);
+            return None;
+        }
+        if !self.resolve(at, packet, index) {
+            return None;
         }
         self.enter_queue(at, packet, index)
     }
@@ -292,7 +327,11 @@ impl Network {
                 seen.hosts = self.marks.hosts(&packet);
             }
             if asks.acks {
-                link.announce(packet.ack(&self.pool).as_ref());
+                let ack = match &self.one_way {
+                    Some(one_way) => one_way.without_ticket(&packet).ack(&self.pool),
+                    None => packet.ack(&self.pool),
+                };
+                link.announce(ack.as_ref());
             }
             let due_at = link.arrive(at, packet, seen, index, &mut self.released);
             self.schedule_departure(index, due_at);
@@ -301,8 +340,12 @@ impl Network {
         let ecn = packet.ecn();
         let passage = link.enqueue(at, &mut packet, &mut self.dropped);
         let sent_at = link.transmitted_at();
-        if self.links[index as usize].is_captured && !matches!(passage, Passage::Dropped(_)) {
-            self.capture(index, packet, sent_at, passage);
+        if self.links[index as usize].is_watched {
+            let dropped = matches!(passage, Passage::Dropped(_));
+            let transmitted_at = if dropped { at } else { sent_at };
+            // The packet may change there, so it does not go on from here.
+            self.released.gone.push(Gone { packet, link: index, passage, transmitted_at });
+            return None;
         }
         match passage {
             // It waits for a link that stays down.
@@ -332,9 +375,8 @@ impl Network {
         while let Some(&gone) = self.released.gone.get(handled) {
             handled += 1;
             let Gone { mut packet, link, passage, transmitted_at } = gone;
-            let dropped = matches!(passage, Passage::Dropped(_));
-            if !dropped && self.links[link as usize].is_captured {
-                self.capture(link, packet, transmitted_at, passage);
+            if self.links[link as usize].is_watched {
+                self.watch(link, &mut packet, transmitted_at, passage);
             }
             match passage {
                 // It waits in the ring of a link that stays down.
@@ -355,7 +397,10 @@ impl Network {
     }
 
     #[cold]
-    fn lose(&mut self, at: Time, packet: Packet, link: u32, reason: LossReason) {
+    fn lose(&mut self, at: Time, mut packet: Packet, link: u32, reason: LossReason) {
+        if let Some(one_way) = &mut self.one_way {
+            one_way.take_ticket(at, &mut packet, true);
+        }
         match packet.kind() {
             PacketKind::Fragment | PacketKind::Datagram => {
                 self.losses.push(at, Loss { packet, link, reason });
@@ -394,6 +439,32 @@ impl Network {
         }
     }
 
+    /// Returns a packet under way as its ends see it.
+    fn without_ticket(&self, packet: &Packet) -> Packet {
+        match &self.one_way {
+            Some(one_way) => one_way.without_ticket(packet),
+            None => *packet,
+        }
+    }
+
+    /// Looks at a packet whose transmission by a watched link ends at `at`: captures it, and takes
+    /// its ticket if it will reach its host.
+    #[inline(never)]
+    fn watch(&mut self, link: u32, packet: &mut Packet, at: Time, passage: Passage) {
+        if self.is_captured[link as usize] && !matches!(passage, Passage::Dropped(_)) {
+            self.capture(link, self.without_ticket(packet), at, passage);
+        }
+        let Some(one_way) = &mut self.one_way else { return };
+        let mut beyond = *packet;
+        beyond.hop += 1;
+        if let Passage::Arrives(at) = passage
+            && at != Time::MAX
+            && self.paths.after(self.links[link as usize].next, &beyond).is_none()
+        {
+            one_way.take_ticket(at, packet, false);
+        }
+    }
+
     #[cold]
     fn capture(&mut self, link: u32, packet: Packet, at: Time, passage: Passage) {
         let arrives_at = match passage {
@@ -423,6 +494,26 @@ impl Network {
             segment,
         });
     }
+}
+
+/// Whether a link is the first or the last of a path, if one-way delays are measured.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    first: bool,
+    last: bool,
+}
+
+/// Returns for each link whether packets get a [ticket](OneWay) there or give it back.
+fn find_ends(plan: &Topology<'_>, uses: &[Use]) -> Vec<End> {
+    let mut ends = vec![End::default(); plan.links.len()];
+    if plan.one_way_monitor.is_some() {
+        for links in uses.iter().map(|using| &plan.paths[using.path].links) {
+            let (first, last) = (links[0], links[links.len() - 1]);
+            ends[first].first = true;
+            ends[last].last = true;
+        }
+    }
+    ends
 }
 
 /// How far a packet was taken.

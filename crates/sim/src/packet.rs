@@ -29,8 +29,9 @@ pub(crate) struct Packet {
     /// TCP: the timestamp that it echoes. UDP: the message's second note.
     tsecr: u32,
     /// TCP: the handle of SACK blocks and the AccECN option, or packed SYN options. Fragment: its
-    /// datagram's number.
-    extra: u32,
+    /// datagram's number. Of any packet under way, a [ticket](crate::network::OneWay) instead if
+    /// one-way delays are measured.
+    pub(crate) extra: u32,
     /// The length of the IP packet.
     pub(crate) bytes: u16,
     /// TCP: the window. Fragment: its offset in units of 8 bytes.

@@ -15,7 +15,8 @@ use narrows_units::{Span, Time};
 pub(crate) use self::network::Topology;
 pub use self::network::{
     Block, Capture, Codepoint, DelayMonitor, Distribution, ETHERNET_MTU, Framing, GilbertElliott,
-    Jitter, Link, LinkChange, LinkState, Loss, Middlebox, Monitor, NeighbourPair, Queue, Ring,
+    Jitter, Link, LinkChange, LinkState, Loss, Middlebox, Monitor, NeighbourPair, OneWayMonitor,
+    Queue, Ring,
 };
 pub use narrows_apps::connection::{Connection, Opener};
 pub use narrows_apps::flow_states::FlowMonitor;
@@ -74,6 +75,9 @@ pub struct Plan {
     /// Connections whose windows, round trips and states are sampled; `None`: there are no samples.
     #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
     pub flow_monitor: Option<FlowMonitor>,
+    /// Applications whose packets' one-way delays are measured; `None`: there are none.
+    #[cfg_attr(feature = "serde", serde(default, skip_serializing_if = "Option::is_none"))]
+    pub one_way_monitor: Option<OneWayMonitor>,
     /// Whose packets are kept for capture files.
     pub captures: Vec<Capture>,
     /// Changes of links during the run, in any order.
@@ -124,6 +128,8 @@ impl Plan {
             queue_monitors: &self.queue_monitors,
             link_monitors: &self.link_monitors,
             delay_monitors: &self.delay_monitors,
+            one_way_monitor: self.one_way_monitor.as_ref(),
+            applications: &self.applications,
             captures: &self.captures,
             changes: &self.changes,
             codepoints: &self.codepoints,

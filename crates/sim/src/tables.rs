@@ -2,12 +2,13 @@
 
 use narrows_apps::record::Records;
 use narrows_apps::table::{Head, Table, rows};
+use narrows_link::transmitter::{Bin, Histogram};
 use narrows_qdisc::AverageQueue;
 use narrows_units::{Span, Time};
 
 use crate::flow::{Flows, Row};
 use crate::monitor::Monitors;
-use crate::network::{Neighbours, Network};
+use crate::network::{Neighbours, Network, OneWay};
 use crate::paths::Paths;
 use crate::plan::{Kind, Plan};
 
@@ -123,6 +124,88 @@ rows! {
 }
 
 rows! {
+    /// The packets of a traffic group of `monitor.delays`, or of one of its flows, in one direction,
+    /// that hosts sent within the window that `[measure]` declares. What routers send does not
+    /// count, and a datagram in fragments counts as that many packets.
+    pub(crate) struct DelaysRow as "delays" {
+        /// The traffic group, or the group of resolver workers.
+        group: String [""];
+        /// A flow of the group, with `flows = true`: a TCP or QUIC connection, or the datagrams
+        /// between an application and another. Its name in `flows`, or its number in the group, from
+        /// 0, in the order in which flows began. Empty: all flows of the group.
+        flow: String [""];
+        /// `there`, from the client or the sender of data, or `back`.
+        direction: String [""];
+        /// Packets sent.
+        sent_packets: u64 ["packets"];
+        /// Those of them that reached the host at the end of their path.
+        arrived_packets: u64 ["packets"];
+        /// Those of them that were lost. What is in neither was under way at the end of the run.
+        lost_packets: u64 ["packets"];
+        /// Mean time from when the host sent a packet until its last bit arrived; null: none
+        /// arrived. The wait at the host's own link counts.
+        delay_mean_ms: f64 ["ms", null];
+        /// Median of these times; null: as there. Quantiles are exact to 1 %.
+        delay_p50_ms: f64 ["ms", null];
+        /// Their 95th percentile; null: as there.
+        delay_p95_ms: f64 ["ms", null];
+        /// Their 99th percentile; null: as there.
+        delay_p99_ms: f64 ["ms", null];
+        /// The time that 99.9 % of them do not exceed; null: as there.
+        delay_p999_ms: f64 ["ms", null];
+        /// The time that 99.99 % of them do not exceed; null: as there.
+        delay_p9999_ms: f64 ["ms", null];
+        /// The longest; null: as there.
+        delay_max_ms: f64 ["ms", null];
+    }
+}
+
+rows! {
+    /// The packets of a row of `delays` that took about as long: a bin of a histogram. Every packet
+    /// that arrived is in one of them. Bins without packets have no row.
+    pub(crate) struct DelayBinsRow as "delay_bins" {
+        /// The traffic group, as in `delays`.
+        group: String [""];
+        /// The flow, as in `delays`.
+        flow: String [""];
+        /// The direction, as in `delays`.
+        direction: String [""];
+        /// The least time from when the host sent a packet until its last bit arrived.
+        from_ms: f64 ["ms"];
+        /// The end of the bin, which is at most 1.6 % above, or a nanosecond.
+        to_ms: f64 ["ms"];
+        /// How many packets took `from_ms` or longer, and less than `to_ms`.
+        packets: u64 ["packets"];
+        /// The share of the row's packets that arrived and took `from_ms` or longer.
+        at_least_percent: f64 ["%"];
+    }
+}
+
+rows! {
+    /// A packet that counts in `delays`, in the order in which they were sent.
+    pub(crate) struct PacketDelaysRow as "packet_delays" {
+        /// When its host sent it.
+        sent_s: f64 ["s"];
+        /// The traffic group, as in `delays`.
+        group: String [""];
+        /// The flow, as in `delays`; empty without `flows = true`.
+        flow: String [""];
+        /// The direction, as in `delays`.
+        direction: String [""];
+        /// Length of the IP packet.
+        bytes: u32 ["bytes"];
+        /// What became of it: `arrived`, `lost`, or `under-way` at the end of the run.
+        fate: String [""];
+        /// Its ECN field when it was sent: `not-ect`, `ect0`, `ect1` or `ce`.
+        ecn: String [""];
+        /// Whether it arrived with a mark (CE) that it was sent without.
+        marked: bool [""];
+        /// The time until its last bit arrived; null: it did not arrive.
+        delay_ms: f64 ["ms", null];
+    }
+}
+
+rows! {
     /// A sample of a monitored queue; counters run from the start of the run.
     pub(crate) struct QueuesRow as "queues" {
         /// When the sample was taken, from the start of the run.
@@ -209,6 +292,9 @@ pub fn heads() -> impl Iterator<Item = Head> {
         QueuesRow::HEAD,
         QueueDelaysRow::HEAD,
         QueueDelayBinsRow::HEAD,
+        DelaysRow::HEAD,
+        DelayBinsRow::HEAD,
+        PacketDelaysRow::HEAD,
         LinksRow::HEAD,
         NeighboursRow::HEAD,
     ];
@@ -297,16 +383,16 @@ pub(crate) fn queue_delays(network: &Network, plan: &Plan) -> Table {
         delays.into_iter().flat_map(|delays| delays.classes()).map(|(ecn, class)| QueueDelaysRow {
             link: name.clone(),
             ecn: ecn.into(),
-            sent_packets: class.sent,
+            sent_packets: class.waits.count(),
             marked_packets: class.marked,
             dropped_packets: class.dropped,
-            wait_mean_ms: class.mean_ms(),
-            wait_p50_ms: class.quantile_ms(0.5),
-            wait_p95_ms: class.quantile_ms(0.95),
-            wait_p99_ms: class.quantile_ms(0.99),
-            wait_p999_ms: class.quantile_ms(0.999),
-            wait_p9999_ms: class.quantile_ms(0.9999),
-            wait_max_ms: class.longest_ms(),
+            wait_mean_ms: class.waits.mean_ms(),
+            wait_p50_ms: class.waits.quantile_ms(0.5),
+            wait_p95_ms: class.waits.quantile_ms(0.95),
+            wait_p99_ms: class.waits.quantile_ms(0.99),
+            wait_p999_ms: class.waits.quantile_ms(0.999),
+            wait_p9999_ms: class.waits.quantile_ms(0.9999),
+            wait_max_ms: class.waits.longest_ms(),
         })
     });
     QueueDelaysRow::table(rows)
@@ -319,22 +405,103 @@ pub(crate) fn queue_delay_bins(network: &Network, plan: &Plan) -> Table {
         let delays = observed.and_then(|observed| observed.delays.as_deref());
         let name = &plan.links[monitor.link].name;
         delays.into_iter().flat_map(|delays| delays.classes()).flat_map(move |(ecn, class)| {
-            let mut left = class.sent;
-            class.bins().map(move |bin| {
-                let at_least_percent = 100.0 * left as f64 / class.sent as f64;
-                left -= bin.packets;
-                QueueDelayBinsRow {
-                    link: name.clone(),
-                    ecn: ecn.into(),
-                    from_ms: bin.from_ms,
-                    to_ms: bin.to_ms,
-                    packets: bin.packets,
-                    at_least_percent,
-                }
+            shares(&class.waits).map(move |(bin, at_least_percent)| QueueDelayBinsRow {
+                link: name.clone(),
+                ecn: ecn.into(),
+                from_ms: bin.from_ms,
+                to_ms: bin.to_ms,
+                packets: bin.packets,
+                at_least_percent,
             })
         })
     });
     QueueDelayBinsRow::table(rows)
+}
+
+/// Returns the one-way delays up to `now`: `delays`, `delay_bins`, and `packet_delays` if that was
+/// asked for.
+pub(crate) fn one_way(one_way: &OneWay, flows: &Flows, now: Time) -> Vec<Table> {
+    let classes = one_way.classes(now);
+    let mut names: Vec<String> =
+        classes.iter().map(|class| class.flow.map_or(String::new(), |n| n.to_string())).collect();
+    for row in flows.listed() {
+        if let Some(class) = one_way.class_of(row.flow) {
+            names[class..class + 2].fill(row.name.to_owned());
+        }
+    }
+    let key = |place: usize| {
+        let class = &classes[place];
+        let direction = if class.goes_back { "back" } else { "there" };
+        (one_way.group(class).to_owned(), names[place].clone(), direction.to_owned())
+    };
+    let used = || classes.iter().enumerate().filter(|(_, class)| class.sent > 0);
+    let delays = used().map(|(place, class)| {
+        let (group, flow, direction) = key(place);
+        DelaysRow {
+            group,
+            flow,
+            direction,
+            sent_packets: class.sent,
+            arrived_packets: class.delays.count(),
+            lost_packets: class.lost,
+            delay_mean_ms: class.delays.mean_ms(),
+            delay_p50_ms: class.delays.quantile_ms(0.5),
+            delay_p95_ms: class.delays.quantile_ms(0.95),
+            delay_p99_ms: class.delays.quantile_ms(0.99),
+            delay_p999_ms: class.delays.quantile_ms(0.999),
+            delay_p9999_ms: class.delays.quantile_ms(0.9999),
+            delay_max_ms: class.delays.longest_ms(),
+        }
+    });
+    let bins = used().flat_map(|(place, class)| {
+        shares(&class.delays).map(move |(bin, at_least_percent)| {
+            let (group, flow, direction) = key(place);
+            DelayBinsRow {
+                group,
+                flow,
+                direction,
+                from_ms: bin.from_ms,
+                to_ms: bin.to_ms,
+                packets: bin.packets,
+                at_least_percent,
+            }
+        })
+    });
+    let mut tables = vec![DelaysRow::table(delays), DelayBinsRow::table(bins)];
+    if let Some(packets) = one_way.packets() {
+        tables.push(PacketDelaysRow::table(packets.iter().map(|packet| {
+            let (group, flow, direction) = key(packet.class as usize);
+            let (fate, arrived) = match (packet.ends_at <= now, packet.lost) {
+                (false, _) => ("under-way", false),
+                (true, true) => ("lost", false),
+                (true, false) => ("arrived", true),
+            };
+            let ms = packet.ends_at.since(packet.sent_at).as_secs_f64() * 1e3;
+            PacketDelaysRow {
+                sent_s: packet.sent_at.as_secs_f64(),
+                group,
+                flow,
+                direction,
+                bytes: packet.bytes.into(),
+                fate: fate.into(),
+                ecn: packet.ecn.name().into(),
+                marked: arrived && packet.marked,
+                delay_ms: if arrived { ms } else { f64::NAN },
+            }
+        })));
+    }
+    tables
+}
+
+/// Returns a histogram's bins, each with the share of times, in per cent, that lie there or above.
+pub(crate) fn shares(histogram: &Histogram) -> impl Iterator<Item = (Bin, f64)> {
+    let all = histogram.count();
+    let mut left = all;
+    histogram.bins().map(move |bin| {
+        let at_least_percent = 100.0 * left as f64 / all as f64;
+        left -= bin.packets;
+        (bin, at_least_percent)
+    })
 }
 
 /// Returns the samples of links.

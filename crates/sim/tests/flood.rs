@@ -86,6 +86,7 @@ fn plan(flood: Flood, backlog: u32, limits: HalfOpenLimits, seconds: u64) -> Pla
         goodput_interval: None,
         flow_samples: Vec::new(),
         flow_monitor: None,
+        one_way_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

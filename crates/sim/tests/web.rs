@@ -51,6 +51,7 @@ fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
         goodput_interval: None,
         flow_samples: Vec::new(),
         flow_monitor: None,
+        one_way_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

@@ -82,6 +82,7 @@ fn plan(mbit: u64, queue: Queue) -> Plan {
         goodput_interval: None,
         flow_samples: Vec::new(),
         flow_monitor: None,
+        one_way_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

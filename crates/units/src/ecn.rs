@@ -27,6 +27,16 @@ impl Ecn {
         }
     }
 
+    /// Returns its name in RFC 3168, in small letters: `not-ect`, `ect1`, `ect0` or `ce`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotEct => "not-ect",
+            Self::Ect1 => "ect1",
+            Self::Ect0 => "ect0",
+            Self::Ce => "ce",
+        }
+    }
+
     /// Returns whether a queue may mark the packet instead of dropping it. Also true if it is
     /// already marked.
     #[inline]

@@ -99,6 +99,7 @@ pub(crate) fn plan() -> Plan {
         goodput_interval: None,
         flow_samples: Vec::new(),
         flow_monitor: None,
+        one_way_monitor: None,
         captures: vec![Capture::of(DOWN, "down"), Capture::of(UP, "up")],
         changes: Vec::new(),
         neighbours: Vec::new(),

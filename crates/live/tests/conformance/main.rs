@@ -221,6 +221,7 @@ fn plan_with(kinds: Vec<Kind>, end: Span) -> Plan {
         goodput_interval: Some(Span::from_ms(100)),
         flow_samples: vec![Time::ZERO + Span::from_ms(150), end],
         flow_monitor: None,
+        one_way_monitor: None,
         ..plan_of(dialogue())
     }
 }

@@ -38,8 +38,9 @@ pub(crate) struct Link {
     pub(crate) inline: bool,
     /// Whether an MTU or a middlebox at its head may drop packets.
     pub(crate) has_obstacle: bool,
-    /// Whether transmitted packets are captured.
-    pub(crate) is_captured: bool,
+    /// Whether the network looks at packets that it has transmitted: it captures them, or measures
+    /// delays.
+    pub(crate) is_watched: bool,
     /// Packets under way to the next hop, by time of arrival.
     flight: Flight,
 }
@@ -58,7 +59,7 @@ impl Link {
             next: Next::VARIES,
             inline: false,
             has_obstacle: looks.at_head,
-            is_captured: false,
+            is_watched: false,
             flight: Flight::EMPTY,
         }
     }

@@ -61,6 +61,7 @@ fn dropped_packets_give_back_their_sack_blocks() {
         goodput_interval: None,
         flow_samples: Vec::new(),
         flow_monitor: None,
+        one_way_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),

@@ -34,6 +34,12 @@ impl Losses {
         self.due = self.losses[0].0.into();
     }
 
+    /// Lets the engine look at `at`, before anything later happens.
+    #[cold]
+    pub(super) fn wake(&mut self, at: Time) {
+        self.due = self.due.get().map_or(at, |due| due.min(at)).into();
+    }
+
     /// Returns when the first one happens.
     #[inline(always)]
     pub(crate) const fn due(&self) -> MaybeTime {
@@ -45,7 +51,8 @@ impl Losses {
         if self.due >= until.into() {
             return None;
         }
-        let first = self.losses.pop_front();
+        let is_due = self.losses.front().is_some_and(|&(at, _)| at < until);
+        let first = if is_due { self.losses.pop_front() } else { None };
         self.due = self.losses.front().map(|&(at, _)| at).into();
         first
     }

@@ -229,6 +229,9 @@ impl Network {
         // It joins the packets that reach the end of that link, and goes on with them.
         answer.hop = position as u8 + 1;
         if let Some(next) = self.paths.hop(answer.way, answer.hop).get() {
+            if let Some(one_way) = &mut self.one_way {
+                one_way.give_blank_ticket(&mut answer);
+            }
             self.links[next as usize].expected += 1;
         }
         let onto = way[position];
@@ -294,6 +297,7 @@ mod tests {
             goodput_interval: None,
             flow_samples: Vec::new(),
             flow_monitor: None,
+            one_way_monitor: None,
             captures: Vec::new(),
             changes: Vec::new(),
             neighbours: Vec::new(),

@@ -101,6 +101,18 @@ impl Plan {
         found.unless(self.goodput_interval != Some(Span::ZERO), || {
             "goodput_interval: must be above zero".into()
         });
+        if let Some(monitor) = &self.one_way_monitor {
+            found.unless(monitor.from < monitor.to, || {
+                "one_way_monitor.from: must be before to".into()
+            });
+            for (index, group) in monitor.groups.iter().enumerate() {
+                let key = format!("one_way_monitor.groups[{index}]");
+                let is_known = self.applications.iter().any(|each| each.name == *group);
+                found.unless(is_known, || format!("{key}: no application has this name"));
+                let is_new = !monitor.groups[..index].contains(group);
+                found.unless(is_new, || format!("{key}: the same application again"));
+            }
+        }
         if let Some(monitor) = &self.flow_monitor {
             found.unless(monitor.interval > Span::ZERO, || {
                 "flow_monitor.interval: must be above zero".into()

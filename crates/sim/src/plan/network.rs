@@ -9,7 +9,9 @@ pub use narrows_link::{Distribution, Framing, GilbertElliott, Jitter, LinkState,
 pub use narrows_qdisc::AnyConfig as Queue;
 use narrows_qdisc::fifo::PfifoConfig;
 
-/// What the network knows of a plan: everything but its applications. The fields are the plan's.
+use super::Application;
+
+/// What the network knows of a plan: everything but what its applications do. The fields are the plan's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Topology<'a> {
     pub(crate) seed: u64,
@@ -22,6 +24,9 @@ pub(crate) struct Topology<'a> {
     pub(crate) queue_monitors: &'a [Monitor],
     pub(crate) link_monitors: &'a [Monitor],
     pub(crate) delay_monitors: &'a [DelayMonitor],
+    pub(crate) one_way_monitor: Option<&'a OneWayMonitor>,
+    /// Whose names the monitor may have.
+    pub(crate) applications: &'a [Application],
     pub(crate) captures: &'a [Capture],
     pub(crate) changes: &'a [LinkChange],
     pub(crate) codepoints: &'a [Codepoint],
@@ -245,6 +250,28 @@ keys! {
         /// When it ends.
         to: Time = Time::MAX, any();
     }
+}
+
+/// Applications whose packets' one-way delays are measured, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(
+    feature = "serde",
+    derive(serde::Serialize, serde::Deserialize),
+    serde(deny_unknown_fields)
+)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct OneWayMonitor {
+    /// The names of the applications: of those at a flow's first end, which is the client, or the
+    /// sender if data go one way. Each name once.
+    pub groups: Vec<String>,
+    /// Whether each flow has rows of its own.
+    pub flows: bool,
+    /// Whether each packet has a row.
+    pub packets: bool,
+    /// Packets count that are sent from this time on.
+    pub from: Time,
+    /// The time from which on they do not count.
+    pub to: Time,
 }
 
 keys! {

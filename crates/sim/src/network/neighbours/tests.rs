@@ -51,6 +51,7 @@ fn plan(loss: f64) -> Plan {
         goodput_interval: None,
         flow_samples: Vec::new(),
         flow_monitor: None,
+        one_way_monitor: None,
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: vec![NeighbourPair { there: 2, back: 3 }],
