@@ -279,6 +279,7 @@ REFUSED = {
         "changes": '[{ at = "5 s", link = "bottleneck", rate = "5 Mbit/s" }]',
         "links__bottleneck__ring": '{ bytes = "20 kB" }',
     },
+    "monitor.delays": {"monitor__delays": '["downloads"]'},
     "changes.state": {"changes": '[{ at = "5 s", link = "bottleneck", state = "down" }]'},
     "links.bottleneck.forward.queue.jiffy": {
         "links__bottleneck__forward__queue": '{ kind = "pie", jiffy = "5 ms" }'

@@ -16,6 +16,7 @@ mod flow_states;
 mod goodput;
 mod marks;
 mod modes;
+mod one_way;
 mod path_mtu;
 mod runs;
 mod tcp_handshake_ecn;

@@ -9,7 +9,7 @@ use narrows_qdisc::{blue, codel, pie, red};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{
     Application, Capture, Connection, Distribution, GilbertElliott, Jitter, Kind, LinkChange,
-    LinkState, Loss, Monitor, Opener, Path, Plan, Queue, Ring, bulk,
+    LinkState, Loss, Monitor, OneWayMonitor, Opener, Path, Plan, Queue, Ring, bulk,
 };
 use narrows_sim::table::{Column, Table};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -26,11 +26,13 @@ fn scheduled(plan: &Plan, links: impl IntoIterator<Item = usize>) -> Plan {
 /// Runs `plan` in clock mode, and with the bottleneck, then all links, scheduled, each with and
 /// without shortcuts.
 fn check(name: &str, plan: &Plan) -> Simulation {
+    let mut plan = plan.clone();
+    plan.one_way_monitor = Some(all_delays(&plan));
     let clocked = run(plan.clone());
     let expected = fingerprint(&clocked);
     for links in [0..1, 0..plan.links.len()] {
         for collapse in [true, false] {
-            let mut other = scheduled(plan, links.clone());
+            let mut other = scheduled(&plan, links.clone());
             other.collapse = collapse;
             let other = run(other);
             assert!(other.events() > clocked.events(), "{name}: nothing was scheduled");
@@ -48,6 +50,14 @@ fn check(name: &str, plan: &Plan) -> Simulation {
         }
     }
     clocked
+}
+
+/// Measures the delays of every flow.
+fn all_delays(plan: &Plan) -> OneWayMonitor {
+    let mut groups: Vec<_> = plan.applications.iter().map(|one| one.name.clone()).collect();
+    groups.sort();
+    groups.dedup();
+    OneWayMonitor { groups, flows: true, packets: false, from: Time::ZERO, to: Time::MAX }
 }
 
 /// Flows, bursts and DNS over a bottleneck of 10 Mbit/s.

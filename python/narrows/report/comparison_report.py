@@ -124,6 +124,14 @@ def declared_comparison(runs: Mapping[str, Run]) -> list[Declaration]:
                 caption="Every packet that was sent counts; times are exact to 1.6 %.",
             )
         )
+    for group, direction in _common([plots.delayed_groups(run) for run in runs.values()]):
+        found.append(
+            replace(
+                plots.delays(runs, (group, direction)),
+                alt=f"Curves: how long packets of {group} took {direction} in each case.",
+                caption="Every packet that arrived counts; times are exact to 1.6 %.",
+            )
+        )
     for link in _common([monitored_links(run) for run in runs.values()]):
         found.append(
             replace(

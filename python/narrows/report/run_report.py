@@ -47,6 +47,7 @@ ENDED = {
     "dns-done": "when all resolver workers were done",
     "event-limit": "at the limit of events",
     "query-limit": "at the limit of recorded queries",
+    "delay-limit": "at the limit of packets or flows whose delays are recorded",
     "interrupted": "because it was interrupted",
 }
 """Why a run ended, in words."""
@@ -122,6 +123,8 @@ def declared_plots(run: Run) -> list[Declaration]:
         found += _queue_plots(run, link)
     for link in dict.fromkeys(link for link, _ in plots.waiting_classes(run)):
         found.append(_waits(run, link))
+    if plots.delayed_groups(run):
+        found.append(_delays(run))
     found += [_throughput(run, link) for link in monitored_links(run)]
     series = plots.goodput_groups(run)
     if series:
@@ -324,6 +327,23 @@ def _waits(run: Run, link: str) -> Declaration:
         alt=f"Curves: {_listed(said) if said else 'waiting times'}.",
         caption="Every packet that was sent counts, by its ECN field on arrival; times are exact "
         "to 1.6 %. The further right a curve ends, the longer the unluckiest packets waited.",
+    )
+
+
+def _delays(run: Run) -> Declaration:
+    rows = run.table("delays").filter(flow="").iter_rows(named=True)
+    said = [
+        f"99.99 % of the packets of {row['group']} {row['direction']} took "
+        f"{_ms(row['delay_p9999_ms'])} or less"
+        for row in rows
+        if row["delay_p9999_ms"] is not None
+    ]
+    return replace(
+        plots.delays({run.name: run}),
+        alt=f"Curves: {_listed(said) if said else 'one-way delays'}.",
+        caption="Every packet that arrived counts, from when its host sent it until its last bit "
+        "was there; times are exact to 1.6 %. Packets go there from the client or the sender of "
+        "data, and back to it.",
     )
 
 

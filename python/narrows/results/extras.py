@@ -18,10 +18,16 @@ from narrows.results.goodput import GOODPUT
 
 QUEUE_DELAYS = declared_table("queue_delays")
 QUEUE_DELAY_BINS = declared_table("queue_delay_bins")
+DELAYS = declared_table("delays")
+DELAY_BINS = declared_table("delay_bins")
+PACKET_DELAYS = declared_table("packet_delays")
 
 SAMPLES = {
     table.name: table
-    for table in (GOODPUT, FLOW_SAMPLES, FLOW_STATES, QUEUE_DELAYS, QUEUE_DELAY_BINS)
+    for table in (
+        *(GOODPUT, FLOW_SAMPLES, FLOW_STATES, QUEUE_DELAYS, QUEUE_DELAY_BINS),
+        *(DELAYS, DELAY_BINS, PACKET_DELAYS),
+    )
 }
 """Tables that only some runs have, and that have no section of their own in summaries."""
 

@@ -54,7 +54,7 @@ class Run:
         seed: The seed of the run's random streams.
         backend: What ran it: `sim`, `kernel`, or `program:` and a command.
         status: `partial` if the run ended before its scenario's end.
-        stopped: Why it ended: `end`, `dns-done`, `event-limit`, `query-limit` or
+        stopped: Why it ended: `end`, `dns-done`, `event-limit`, `query-limit`, `delay-limit` or
             `interrupted`.
         end_s: The run's time when it ended, in seconds.
         events: Events that the simulator handled.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from narrows.scenario import captures, checks, sampled_flows
+from narrows.scenario import captures, checks, measured_delays, sampled_flows
 from narrows.scenario.amounts import SECOND
 from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.planner import Planner
@@ -83,6 +83,7 @@ def lower(
         "goodput_interval": round(SECOND / scenario.monitor.goodput.rate),
         "flow_samples": [at for at in scenario.window() or () if at > 0],
         "flow_monitor": sampled_flows.lower(scenario),
+        **measured_delays.lower(scenario),
         "captures": [each._asdict() for each in captures.select(scenario)],
         "neighbours": neighbours,
         "collapse": True,

@@ -11,7 +11,16 @@ from pydantic import ValidationError
 
 from narrows import _core
 from narrows.errors import ScenarioError
-from narrows.scenario import captures, checks, copies, listings, lowering, reading, sampled_flows
+from narrows.scenario import (
+    captures,
+    checks,
+    copies,
+    listings,
+    lowering,
+    measured_delays,
+    reading,
+    sampled_flows,
+)
 from narrows.scenario.faults import as_written, scenario_error
 from narrows.scenario.overrides import set_all
 from narrows.scenario.rules import Faults, rule
@@ -52,6 +61,10 @@ class Scenario(Tables):
     @rule
     def _captures_are_possible(self) -> Faults:
         return captures.faults(self)
+
+    @rule
+    def _delays_are_of_groups(self) -> Faults:
+        return measured_delays.faults(self)
 
     @rule
     def _flows_are_known(self) -> Faults:

@@ -47,7 +47,21 @@ class FlowSampler(Table):
     """Samples a second, in Hz; 0.000001 to 10000."""
 
 
-def _read_flows(value: Any) -> Any:
+class DelaySampler(Table):
+    """Measures how long packets take from host to host, for `delays`."""
+
+    groups: Groups
+    """Whose packets: names of groups of traffic and of resolver workers, with `*` for any part of a
+    name, such as `["*"]`. A DNS server's replies belong to the workers that asked."""
+    flows: bool = False
+    """Whether each flow has rows of its own: each TCP or QUIC connection, and the datagrams between
+    two applications. The run stops if there are more than 50000 flows."""
+    packets: bool = False
+    """Whether each packet has a row, in the table `packet_delays`. The run stops if there are more
+    than two million packets."""
+
+
+def _read_groups(value: Any) -> Any:
     """Makes a table of groups that are given alone."""
     if isinstance(value, str):
         raise refuse("is not an array", f'put it in brackets: ["{value[:64]}"]')
@@ -55,7 +69,12 @@ def _read_flows(value: Any) -> Any:
 
 
 Flows = Annotated[
-    FlowSampler, BeforeValidator(_read_flows, json_schema_input_type=Groups | FlowSampler)
+    FlowSampler, BeforeValidator(_read_groups, json_schema_input_type=Groups | FlowSampler)
+]
+
+
+Delays = Annotated[
+    DelaySampler, BeforeValidator(_read_groups, json_schema_input_type=Groups | DelaySampler)
 ]
 
 
@@ -83,6 +102,10 @@ class Monitor(Table):
     queue_delays: Links = ()
     """Links whose queues measure how long packets wait, by their ECN field; see the tables
     `queue_delays` and `queue_delay_bins` of run folders. The names are those of samplers."""
+    delays: Delays | None = None
+    """Measures how long the packets of some groups take from when their host sends them until their
+    last bit arrives; see the tables `delays` and `delay_bins` of run folders. Give the groups
+    alone, such as `delays = ["web", "dns"]`, or a table."""
     goodput: GoodputSampler = GoodputSampler.usual()
     """Samples what each group of TCP connections has delivered to its receivers; see the table
     `goodput` of run folders."""

@@ -30,7 +30,7 @@ def selected(scenario: Tables) -> list[Group]:
     flows = scenario.monitor.flows
     groups = {group.name: group for _, group in scenario.groups()}
     patterns = () if flows is None else flows.groups
-    names = {name for pattern in patterns for name in _chosen(pattern, groups)}
+    names = {name for pattern in patterns for name in chosen(pattern, groups)}
     return [group for name, group in groups.items() if name in names and group.has_connections]
 
 
@@ -47,11 +47,11 @@ def faults(scenario: Tables) -> Faults:
         return
     having = [name for name, group in groups.items() if group.has_connections]
     for index, pattern in enumerate(flows.groups):
-        chosen = _chosen(pattern, groups)
-        if not chosen:
+        names = chosen(pattern, groups)
+        if not names:
             words = suggestion(pattern, having) if having else "leave monitor.flows out"
             yield refuse(f'"{pattern}" is not a group', words, f"{key}[{index}]")
-        elif not any(groups[name].has_connections for name in chosen):
+        elif not any(groups[name].has_connections for name in names):
             words = f'such as "{having[0]}"' if having else "leave monitor.flows out"
             said = f'"{pattern}" has no TCP or QUIC connections'
             yield refuse(said, words, f"{key}[{index}]")
@@ -65,7 +65,7 @@ def faults(scenario: Tables) -> Faults:
         )
 
 
-def _chosen(pattern: str, groups: Mapping[str, Group]) -> Sequence[str]:
+def chosen(pattern: str, groups: Mapping[str, Group]) -> Sequence[str]:
     """The names of the groups that a pattern selects."""
     if "*" not in pattern:
         return [pattern] if pattern in groups else []

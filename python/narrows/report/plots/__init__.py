@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from narrows.report.plots.attempts import attempts
 from narrows.report.plots.backlog import backlog
+from narrows.report.plots.delays import delayed_groups, delays
 from narrows.report.plots.drop_rate import drop_rate
 from narrows.report.plots.flow_states import QUANTITIES, flow_lines, flow_states, mean_of_line
 from narrows.report.plots.goodput import goodput, goodput_groups, goodputs, series_name
@@ -16,6 +17,8 @@ __all__ = [
     "QUANTITIES",
     "attempts",
     "backlog",
+    "delayed_groups",
+    "delays",
     "drop_rate",
     "flow_lines",
     "flow_states",

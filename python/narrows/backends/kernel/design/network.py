@@ -34,10 +34,15 @@ _LINK_KEYS = {
     *("name", "from", "to", "rate", "delay", "jitter", "loss", "dns_exempt", "framing", "queue"),
     *("ring", "mtu", "middlebox", "scheduled"),
 }
-_SCENARIO_KEYS = {"opportunities_ms": "rate_trace", "delay_monitors": "monitor.queue_delays"}
+_SCENARIO_KEYS = {
+    "opportunities_ms": "rate_trace",
+    "delay_monitors": "monitor.queue_delays",
+    "one_way_monitor": "monitor.delays",
+}
 _WHY = {
     "opportunities_ms": "no discipline of Linux sends at listed milliseconds",
     "delay_monitors": "no discipline of Linux tells how long each packet waited",
+    "one_way_monitor": "no packet of a kernel tells when it was sent",
 }
 
 _ETHERNET = 14
