@@ -28,7 +28,7 @@ import narrows
 from benchmarks import measure
 from narrows.cli.folders import free_folder
 from narrows.errors import NarrowsError
-from narrows.report.page import write_plots
+from narrows.report.picture import write_pictures
 from narrows.reproduce import reproduce
 from narrows.reproduce.hayes_2010 import PAPER
 from narrows.results import RUN_FILE, RunFolderError
@@ -70,7 +70,7 @@ def main() -> int:
             bench, left_s = run(form, options.servers, programs, journal, until)
             bench = bench.save(folder, renew=True)
             outcome = reproduce(PAPER, recorded=folder)
-            write_plots(PAPER.plots(outcome), folder / "plots")
+            write_pictures(PAPER.plots(outcome), folder / "plots")
             if bench.stopped not in ("interrupted", "budget"):
                 journal.finish()
     except (LabError, NarrowsError) as error:
