@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,11 @@ import pytest
 from narrows.queues import INCLUDE
 
 EXAMPLES = Path(__file__).parents[2] / "crates" / "plugin" / "examples"
+
+
+def interrupt_soon() -> None:
+    """Ctrl-C in a fifth of a second, for code that will block by then."""
+    threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 
 
 def scenario(tcp: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:

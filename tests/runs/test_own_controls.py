@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import ctypes
 import math
-import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 import traceback
 from pathlib import Path
@@ -19,6 +17,7 @@ import pytest
 
 import narrows
 from narrows import laws
+from narrows.backends import sim
 from narrows.backends.sim import ControlFailed, PartFailed
 from narrows.controls import (
     Ack,
@@ -32,7 +31,7 @@ from narrows.controls import (
 from narrows.queues import DROP, PASS, Queue
 from narrows.scenario.toml_text import toml_text
 
-from .own import compiled, scenario
+from .own import compiled, interrupt_soon, scenario
 
 MINE = {"congestion": "mine"}
 
@@ -338,17 +337,33 @@ def test_another_backend_and_quic_refuse_them() -> None:
 def test_ctrl_c_ends_a_control_that_blocks() -> None:
     class Blocks(Control):
         def on_ack(self, ack: Ack) -> None:
+            if ack.now > 1:
+                interrupt_soon()
             while ack.now > 1:
                 pass
 
     # The first run imports what tables need; an interrupt there would hit the import.
     narrows.run(scenario(duration="1 s"))
-    timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))
     began = time.monotonic()
-    timer.start()
     found = run(Blocks())
     assert (found.status, found.stopped) == ("partial", "interrupted")
     assert 1 <= found.end_s < 1.1 and time.monotonic() - began < 20
+
+
+def test_an_interrupt_before_code_that_blocks_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Blocks(Control):
+        def on_ack(self, ack: Ack) -> None:
+            while ack.now > 0:
+                pass
+
+    def late(*given: Any) -> Any:
+        signal.raise_signal(signal.SIGINT)
+        return drive(*given)
+
+    drive = sim._drive
+    monkeypatch.setattr(sim, "_drive", late)
+    found = run(Blocks())
+    assert (found.status, found.stopped, found.end_s) == ("partial", "interrupted", 0)
 
 
 def test_a_reno_in_c_is_reno(tmp_path: Path) -> None:

@@ -136,27 +136,19 @@ pub struct SteeredControl<S> {
     sending: Sending,
     heard: CAck,
     faults: Faults,
-    failed: bool,
 }
 
 impl<S: Steer> SteeredControl<S> {
     /// Creates the control of an end of a connection. What `sending` has in place of NaN replaces
     /// TCP's own initial window and threshold.
     pub fn new(name: &str, steer: S, sending: Sending, faults: Faults) -> Self {
-        Self {
-            name: name.to_owned(),
-            steer,
-            sending,
-            heard: CAck::default(),
-            faults,
-            failed: false,
-        }
+        Self { name: name.to_owned(), steer, sending, heard: CAck::default(), faults }
     }
 
-    /// Makes a call, and checks what it has set. After a fault, nothing more is called, and what was
-    /// set last stays.
+    /// Makes a call, and checks what it has set. After a fault of any part, nothing more is called (it
+    /// might not return after an interrupt), and what was set last stays.
     fn call(&mut self, call: Call) {
-        if self.failed || !self.steer.handles(call) {
+        if self.faults.any() || !self.steer.handles(call) {
             return;
         }
         let before = self.sending;
@@ -167,7 +159,6 @@ impl<S: Steer> SteeredControl<S> {
         });
         if let Err(why) = wrong {
             self.sending = before;
-            self.failed = true;
             self.faults.report(Part::Control, &self.name, why);
         }
     }
@@ -224,7 +215,6 @@ impl<S: Steer> CongestionControl for SteeredControl<S> {
                     ssthresh: threshold(window.ssthresh),
                     pacing_rate: f64::INFINITY,
                 };
-                self.failed = true;
                 self.faults.report(Part::Control, &self.name, format!("began by setting {what}"));
             }
         }
@@ -251,7 +241,7 @@ impl<S: Steer> CongestionControl for SteeredControl<S> {
         let echo = signal == Signal::EcnEcho && self.steer.handles(Call::Ecn);
         let call = if echo { Call::Ecn } else { Call::Loss };
         let owns = self.steer.owns_window();
-        if !self.steer.handles(call) || self.failed {
+        if !self.steer.handles(call) || self.faults.any() {
             return if owns { whole(self.sending.ssthresh) } else { reno::ssthresh(cwnd, false) };
         }
         if owns {

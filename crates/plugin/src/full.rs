@@ -67,7 +67,6 @@ pub struct FullQueue<P, F> {
     /// When to ask again for a packet, if none could leave.
     again: Option<Time>,
     faults: Faults,
-    failed: bool,
 }
 
 impl<P: Packet, F: Full> FullQueue<P, F> {
@@ -84,12 +83,10 @@ impl<P: Packet, F: Full> FullQueue<P, F> {
             arrivals: 0,
             again: None,
             faults,
-            failed: false,
         }
     }
 
     fn fail(&mut self, why: impl Into<FromOutside>) {
-        self.failed = true;
         self.faults.report(Part::Queue, &self.name, why);
     }
 
@@ -180,7 +177,7 @@ impl<P: Packet, F: Full> Qdisc<P> for FullQueue<P, F> {
         more(&mut self.backlog, bytes);
         let view = PacketView::of(&packet, 0, now);
         let handle = self.keep(packet);
-        if self.failed {
+        if self.faults.any() {
             return Verdict::Queued;
         }
         let answer = self.full.enqueue(now, &PacketView { handle, ..view }, &mut self.actions);
@@ -210,7 +207,7 @@ impl<P: Packet, F: Full> Qdisc<P> for FullQueue<P, F> {
         if self.backlog.packets == 0 {
             return None;
         }
-        if !self.failed {
+        if !self.faults.any() {
             let handle = self.full.dequeue(now, &mut self.actions);
             self.act(dropped);
             match handle {

@@ -60,7 +60,6 @@ pub struct ShortQueue<P, S> {
     admitted: u64,
     releases: bool,
     faults: Faults,
-    failed: bool,
 }
 
 impl<P: Packet, S: Short> ShortQueue<P, S> {
@@ -76,7 +75,6 @@ impl<P: Packet, S: Short> ShortQueue<P, S> {
             counters: Counters::default(),
             admitted: 0,
             faults,
-            failed: false,
         }
     }
 
@@ -84,7 +82,6 @@ impl<P: Packet, S: Short> ShortQueue<P, S> {
         match decision {
             Ok(decision) => decision.on(packet.ecn()),
             Err(why) => {
-                self.failed = true;
                 self.faults.report(Part::Queue, &self.name, why);
                 Decision::Pass
             }
@@ -102,7 +99,7 @@ impl<P: Packet, S: Short> Qdisc<P> for ShortQueue<P, S> {
             return Verdict::Dropped;
         }
         let mut decision = Decision::Pass;
-        if !self.failed {
+        if !self.faults.any() {
             let view = PacketView::of(&packet, self.admitted, now);
             let answer = self.short.admit(self.backlog, now, &view);
             decision = self.decided(answer, &packet);
@@ -128,7 +125,7 @@ impl<P: Packet, S: Short> Qdisc<P> for ShortQueue<P, S> {
             let Waiting { mut packet, arrived, marked } = self.packets.pop_front()?;
             let bytes = packet.bytes();
             let mut decision = Decision::Pass;
-            if self.releases && !self.failed {
+            if self.releases && !self.faults.any() {
                 let number = self.admitted - u64::from(self.backlog.packets);
                 let view = PacketView::of(&packet, number, arrived);
                 let answer = self.short.release(self.backlog, now, &view);

@@ -267,6 +267,9 @@ def _drive(
         if outside:
             try:
                 interrupts.raising = True
+                # Code from outside may not return, so an earlier interrupt would wait forever.
+                if interrupts.take():
+                    raise KeyboardInterrupt
                 finished = simulation.advance(events)
             except Exception as error:
                 return error
