@@ -13,9 +13,12 @@ RUST_SOURCES := Cargo.toml $(wildcard Cargo.lock) \
 # pyo3 looks at this interpreter, so that cargo and maturin agree and share what they build.
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 
-# CI builds once, so incremental compilation would only cost time and gigabytes.
+# CI builds once, so incremental compilation would only cost time and gigabytes. Nobody debugs there,
+# and a panic says its line without debug information.
 ifdef CI
 export CARGO_INCREMENTAL := 0
+export CARGO_PROFILE_DEV_DEBUG := 0
+export CARGO_PROFILE_QUICK_DEBUG := 0
 endif
 
 .PHONY: help setup optimised run check check-gateway test test-lab test-gateway test-servers lint lint-quick lint-lab lint-gateway lint-form gateway deb gateway-kernels web wheel wheels package results study docs lock guest-2010 agreement agreement-7 bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-start bench-import bench-probe bench-page bench-kernel mutants clean

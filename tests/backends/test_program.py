@@ -37,8 +37,9 @@ SCENARIO = {
 @pytest.fixture(scope="module")
 def example() -> str:
     """The program of the crate narrows-example, built."""
+    # With -p, its crates would not have the features that those of `cargo test` have.
     subprocess.run(
-        ["cargo", "build", "--locked", "-q", "-p", "narrows-example"], cwd=ROOT, check=True
+        ["cargo", "build", "--locked", "-q", "--bin", "narrows-example"], cwd=ROOT, check=True
     )
     target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
     return f"program:{shlex.quote(str(target / 'debug' / 'narrows-example'))}"

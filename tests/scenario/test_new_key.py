@@ -98,6 +98,7 @@ def test_a_line_is_all_that_rust_needs(tmp_path: Path) -> None:
             **os.environ,
             "CARGO_TARGET_DIR": str(ROOT / "target" / "new-discipline"),
             "CARGO_PROFILE_DEV_DEBUG": "0",
+            "CARGO_PROFILE_DEV_OPT_LEVEL": "0",
         },
         capture_output=True,
         text=True,
