@@ -14,9 +14,8 @@ fn ms(ms: u64) -> Time {
     Time::ZERO + Span::from_ms(ms)
 }
 
-#[test]
-fn dropped_packets_give_back_their_sack_blocks() {
-    let link = |name: &str, from, to, queue| LinkPlan {
+fn link(name: &str, from: usize, to: usize, queue: Queue) -> LinkPlan {
+    LinkPlan {
         name: name.into(),
         from,
         to,
@@ -32,7 +31,11 @@ fn dropped_packets_give_back_their_sack_blocks() {
         ring: None,
         mtu: 1500,
         middlebox: None,
-    };
+    }
+}
+
+#[test]
+fn dropped_packets_give_back_their_sack_blocks() {
     // CoDel that drops at the first opportunity.
     let codel = Queue::Codel(codel::Config {
         limit: 20,
