@@ -177,6 +177,7 @@ impl Case {
             goodput_interval: None,
             flow_samples: Vec::new(),
             flow_monitor: None,
+            one_way_monitor: None,
             captures: Vec::new(),
             changes: Vec::new(),
             neighbours: Vec::new(),
