@@ -132,6 +132,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
         goodput_interval: None,
         flow_samples: Vec::new(),
         flow_monitor: None,
+        one_way_monitor: None,
         captures: (0..4).map(|link| Capture::of(link, "")).collect(),
         changes: Vec::new(),
         neighbours: Vec::new(),
