@@ -43,7 +43,7 @@ def test_two_runs_leave_the_same_bytes(scenario_file: Path, tmp_path: Path) -> N
 
 @pytest.mark.slow
 def test_debug_and_release_builds_agree() -> None:
-    command = ["cargo", "run", "--quiet", "--locked"]
+    command = ["cargo", "run", "--quiet", "--locked", "--package", "narrows-sim"]
     example = ["--example", "fingerprint"]
     debug, release = (
         subprocess.run([*command, *flags, *example], cwd=ROOT, check=True, capture_output=True)
