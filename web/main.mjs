@@ -10,6 +10,7 @@ import { placed, read, written } from "./state.mjs";
 
 const FIRST = "dns-behind-red";
 const SEEDS = 5;
+const LINK_MS = 250;
 
 const at = (id) => document.getElementById(id);
 const made = (tag, text = "", name = "") => {
@@ -25,6 +26,7 @@ const page = {
   run: null, // {plan, tables}
   pinned: null, // {settings, plan, tables, seeds}
   seeds: null, // metrics of each seed, of the run and of A, and the run's plots
+  link: { last: -LINK_MS, timer: 0, seen: "" }, // see showLink
 };
 let runner;
 let seedRunner;
@@ -178,7 +180,7 @@ function showSettings() {
       input.setAttribute("aria-valuetext", text);
     }
   });
-  history.replaceState(null, "", address());
+  showLink();
   const lowered = lower(example, settings);
   const before = new Set(toml(lower(example, example.own).toml).split("\n"));
   at("toml").replaceChildren(
@@ -186,6 +188,25 @@ function showSettings() {
   );
   at("command").textContent = command(example, settings);
   return lowered.plan;
+}
+
+/**
+ * Puts the settings into the address, soon: browsers ignore changes beyond 200 in 30 s, which a knob
+ * that is dragged makes. A link that was followed in the meantime stays.
+ */
+function showLink() {
+  const { link } = page;
+  link.seen = location.hash;
+  const wait = link.last + LINK_MS - performance.now();
+  if (wait > 0) {
+    link.timer ||= setTimeout(() => {
+      link.timer = 0;
+      if (location.hash === link.seen) showLink();
+    }, wait);
+    return;
+  }
+  link.last = performance.now();
+  history.replaceState(null, "", address());
 }
 
 /** Shows the settings and runs them. */
@@ -399,7 +420,7 @@ function listen(module) {
     page.pinned = page.pinned ? null : { ...page.run, settings: [...page.settings] };
     page.seeds = null;
     pressed();
-    history.replaceState(null, "", address());
+    showLink();
     paint();
   });
   at("plots").addEventListener("mousedown", ({ clientX }) => {

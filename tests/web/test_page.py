@@ -85,7 +85,7 @@ def test_a_knob_changes_the_numbers_the_toml_the_command_and_the_link(
     made = page.ask("document.getElementById('made').textContent")
     assert "--set 'queue={ kind = \"dualpi2\" }'" in made or "dualpi2" in made
     assert page.ask("document.querySelector('#toml .moved').textContent")
-    assert page.ask("location.hash") == "#dns-behind-red&queue=dualpi2"
+    page.until("location.hash === '#dns-behind-red&queue=dualpi2'")
     after = numbers(page)
     page.open(page.ask("location.href"))
     assert numbers(page) == after
@@ -107,7 +107,7 @@ def test_a_pinned_run_is_compared_over_seeds(server: Server, page: Page) -> None
     page.ask("document.getElementById('pin').click()")
     turn(page, "delay", 9)
     assert "A:" in page.ask("document.getElementById('plots').textContent")
-    assert "&A" in page.ask("location.hash")
+    page.until("location.hash.includes('&A') && location.hash.includes('&delay=')")
     page.ask("document.getElementById('seeds').click()")
     page.until("document.getElementById('metrics').textContent.includes('±')")
     row = page.ask(
@@ -289,7 +289,7 @@ def test_the_keyboard_reaches_and_turns_a_knob(server: Server, page: Page) -> No
              windowsVirtualKeyCode=39)  # fmt: skip
     page.until(f"document.querySelector('[name=delay]').value > {before}")
     page.until("document.body.dataset.state === 'done'")
-    assert "delay=" in page.ask("location.hash")
+    page.until("location.hash.includes('delay=')")
     said = page.ask("document.querySelector('[name=delay]').getAttribute('aria-valuetext')")
     assert said.endswith("ms")
 
