@@ -26,11 +26,17 @@ def read_until(terminal: int, pattern: bytes) -> bytes:
     return seen
 
 
-def test_ctrl_c_leaves_a_partial_run_that_can_be_read(scenario_file: Path, tmp_path: Path) -> None:
+def lasting(scenario_file: Path) -> Path:
+    """The scenario as one that no machine is done with before an interrupt."""
     text = scenario_file.read_text().replace('duration = "20 s"', 'duration = "20 h"')
     scenario_file.write_text(
         text.replace('capture = ["bottleneck.forward", "bottleneck.backward"]', "")
     )
+    return scenario_file
+
+
+def test_ctrl_c_leaves_a_partial_run_that_can_be_read(scenario_file: Path, tmp_path: Path) -> None:
+    lasting(scenario_file)
     saved = tmp_path / "run"
     command = [sys.executable, "-m", "narrows", "run", str(scenario_file), "--out", str(saved)]
     terminal, end = pty.openpty()
@@ -63,7 +69,7 @@ def test_ctrl_c_leaves_a_partial_run_that_can_be_read(scenario_file: Path, tmp_p
 
 def test_an_early_ctrl_c_shows_no_traceback(scenario_file: Path) -> None:
     for wait_s in (0.15, 0.3, 0.6):
-        command = [sys.executable, "-m", "narrows", "run", str(scenario_file)]
+        command = [sys.executable, "-m", "narrows", "run", str(lasting(scenario_file))]
         process = subprocess.Popen(
             command, cwd=scenario_file.parent, stderr=subprocess.PIPE, stdout=subprocess.PIPE
         )
@@ -75,7 +81,7 @@ def test_an_early_ctrl_c_shows_no_traceback(scenario_file: Path) -> None:
             process.kill()
         assert process.returncode == 130, errors
         assert b"Traceback" not in errors
-        assert errors.startswith((b"interrupted", b"wrote"))
+        assert b"interrupted" in errors
 
 
 def test_an_interrupt_after_the_end_waits_for_the_folder(
@@ -95,11 +101,7 @@ def test_an_interrupt_after_the_end_waits_for_the_folder(
 
 
 def test_termination_saves_what_there_is(scenario_file: Path, tmp_path: Path) -> None:
-    text = scenario_file.read_text().replace('duration = "20 s"', 'duration = "20 h"')
-    scenario_file.write_text(
-        text.replace('capture = ["bottleneck.forward", "bottleneck.backward"]', "")
-    )
-    command = [sys.executable, "-m", "narrows", "run", str(scenario_file), "--no-report"]
+    command = [sys.executable, "-m", "narrows", "run", str(lasting(scenario_file)), "--no-report"]
     # A busy machine may take long to begin the run; before that, there is nothing to save.
     for wait_s in (3, 12, 48):
         process = subprocess.Popen(
