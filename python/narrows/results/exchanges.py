@@ -51,7 +51,7 @@ AMBIGUOUS = (
 """Whether it is unknown which of several attempts an exchange's reply answers.
 
 The replies are known only in captures. If each attempt got one, the first answers the first. A
-probe knows the attempt, because each has another port and number."""
+probe knows the attempt, because each has another port and ID."""
 
 STAGES: Mapping[str, str] = {
     "connect": "before the connection was established",
@@ -165,7 +165,7 @@ _TABLES: Sequence[Table] = (
                 "attempts",
                 _U8,
                 "",
-                "How often the client asked over UDP with the same port and number.",
+                "How often the client asked over UDP with the same port and ID.",
             ),
             _null(
                 "replies",
