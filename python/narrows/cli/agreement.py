@@ -35,7 +35,7 @@ def command(
     seed: Annotated[
         int,
         seed_option(
-            "Seed of the draws: 0 to 99 are for development, 1000 and above are sealed.", "S"
+            "Seed of the draws: 0 to 99 for development, 1000 and above for final comparisons.", "S"
         ),
     ] = 1,
     distribution: Annotated[
@@ -55,7 +55,7 @@ def command(
             min=1,
             max=100,
             metavar="K",
-            help="Kernel runs of each scenario; with one, chance is not known.",
+            help="Kernel runs of each scenario; one does not show how far two kernel runs differ.",
         ),
     ] = 2,
     backend: Annotated[

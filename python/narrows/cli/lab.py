@@ -37,10 +37,10 @@ def command(
         bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
     ] = True,
 ) -> None:
-    """Open the laboratory page: turn a knob, and see at once what the network answers.
+    """Open the laboratory page: change a setting, and see at once what the network does.
 
     The simulator runs in the browser. This command serves the page, to this machine alone, until
-    Ctrl-C. It runs scenarios with parts of your own itself.
+    Ctrl-C. Scenarios with a queue or a congestion control of your own run in this command.
     """
     from narrows.lab.server import Server, site
 

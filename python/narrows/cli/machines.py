@@ -46,7 +46,7 @@ Clock = Annotated[
     str | None,
     option(
         "NODE",
-        "The node whose machine keeps the time; the others connect to it. "
+        "The node whose machine has the reference clock; the others connect to it. "
         "[default: the first machine]",
     ),
 ]
@@ -55,7 +55,7 @@ Wait = Annotated[
     str,
     typer.Option(
         metavar="TIME",
-        help="How long to wait if the machine that keeps the time cannot be reached.",
+        help="How long to wait if the machine with the reference clock cannot be reached.",
     ),
 ]
 
@@ -63,9 +63,9 @@ SecretFile = Annotated[
     Path | None,
     option(
         "FILE",
-        "A file with the secret of the run, which only you can read. Without it, the secret "
-        "is in the environment variable NARROWS_SECRET, or the machine that keeps the time makes "
-        "one and prints it, and the others ask for it.",
+        "A file with the secret of the run, which only you can read. Without it, narrows takes the "
+        "environment variable NARROWS_SECRET; or the machine with the reference clock makes a "
+        "secret and prints it, and the others ask for it.",
     ),
 ]
 

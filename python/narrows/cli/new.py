@@ -24,7 +24,7 @@ narrows run scenarios/dns-behind-fifo.toml \\
 def command(
     kind: Annotated[
         Literal["queue", "control", "application"],
-        argument("KIND", "queue, control (of congestion), or application."),
+        argument("KIND", "queue, control (a congestion control), or application."),
     ],
     name: Annotated[str, argument("NAME", "The crate's name, such as my-aqm.")],
     out: Annotated[Path | None, option("DIR", "The crate's folder. [default: ./NAME]")] = None,

@@ -1,4 +1,4 @@
-"""`narrows probe`: measures real DNS servers, and explains in words what it finds."""
+"""`narrows probe`: measures real DNS servers, and explains what it finds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from narrows.cli.folders import free_folder
 from narrows.cli.options import Json, Quiet, address_family, argument, option
 
 EXAMPLES = """\
-# Ten pairs of the root's SOA over UDP and TCP, 5 s apart.
+# Asks ten times for the root's SOA, over UDP and TCP, 5 s apart.
 narrows probe 192.0.2.53
 
 narrows probe ns1.example ns2.example --name example. --count 100 \\

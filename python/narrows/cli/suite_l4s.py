@@ -28,10 +28,10 @@ def command(
     queue: QueueOption,
     against: Against = None,
     control: Annotated[
-        str, option("NAME", "The control whose packets are ECN-capable. [default: prague]")
+        str, option("NAME", "The congestion control with ECN-capable packets. [default: prague]")
     ] = "prague",
     classic: Annotated[
-        str, option("NAME", "The control beside it, without ECN. [default: cubic]")
+        str, option("NAME", "The congestion control beside it, without ECN. [default: cubic]")
     ] = "cubic",
     out: Annotated[Path | None, out_option("l4s")] = None,
     seeds: Annotated[int | None, seeds_option("scenario")] = None,

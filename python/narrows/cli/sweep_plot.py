@@ -54,8 +54,8 @@ def command(
         list[str] | None,
         option(
             "KEY=V1,V2,..",
-            "Use only runs with this value or these values of the key; a table goes by its "
-            "name in printed tables. May be repeated, for other keys or for more values.",
+            "Use only runs with this value or these values of the key, as printed tables show "
+            "them. May be repeated, for other keys or for more values.",
         ),
     ] = None,
     x_scale: Annotated[
