@@ -12,7 +12,7 @@ put 644 "$gateway/systemd/narrows-gateway.service" "$2$3/narrows-gateway.service
 put 644 "$gateway/narrows-gateway.toml" "$2/etc/narrows-gateway/narrows-gateway.toml"
 put 644 "$gateway/man/narrows-gateway.8" "$2/usr/share/man/man8/narrows-gateway.8"
 gzip -9n "$2/usr/share/man/man8/narrows-gateway.8"
-for page in README.md PROTOCOL.md; do
+for page in README.md OPERATING.md SETTINGS.md USER-SPACE.md PROTOCOL.md; do
 	put 644 "$gateway/$page" "$2/usr/share/doc/narrows-gateway/$page"
 done
 for file in grafana.json alerts.yml; do

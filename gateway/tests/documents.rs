@@ -44,7 +44,7 @@ fn default_of(key: &Key) -> String {
 }
 
 #[test]
-fn the_readme_has_the_settings() {
+fn the_reference_has_the_settings() {
     let mut table = String::from("\n| key | default | meaning |\n|---|---|---|\n");
     for key in KEYS {
         let star = if key.live { "" } else { " *" };
@@ -56,7 +56,7 @@ fn the_readme_has_the_settings() {
         );
     }
     let start = "<!-- settings: written by the test documents.rs, with NARROWS_WRITE=1 -->";
-    section_is("README.md", start, "<!-- end of settings -->", &(table + "\n"));
+    section_is("SETTINGS.md", start, "<!-- end of settings -->", &(table + "\n"));
 }
 
 /// PROTOCOL.md names the tests of each claim about attackers.

@@ -75,7 +75,7 @@ def test_two_files_are_all_that_a_setting_needs(tmp_path: Path) -> None:
     )
     assert not done.returncode, done.stdout + done.stderr
     assert "1 passed" in done.stdout, done.stdout
-    for document in ("README.md", "man/narrows-gateway.8", "narrows-gateway.toml"):
+    for document in ("SETTINGS.md", "man/narrows-gateway.8", "narrows-gateway.toml"):
         assert "longest_query" in (copy / document).read_text(), document
 
 

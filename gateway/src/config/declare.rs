@@ -66,7 +66,7 @@ macro_rules! declare {
             )+
         )+
     ) => {
-        /// All settings. [`KEYS`] describes each of them, and so does the reference in README.md.
+        /// All settings. [`KEYS`] describes each of them, and so does the reference in SETTINGS.md.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Config {
             $($(#[doc = $about])+ pub $field: $type,)+

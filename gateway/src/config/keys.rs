@@ -1,6 +1,6 @@
 // All settings of the gateway; nothing else declares any. `declare.rs` says what a line means and
 // what is made of it, and `build.rs` reads this file too. This command writes the parts of
-// README.md, the man page and the sample:
+// SETTINGS.md, the man page and the sample:
 // NARROWS_WRITE=1 cargo test -p narrows-gateway --test documents
 declare! {
     /// Where the defaults come from: narrows (those listed here) or hayes-2010 (the paper's:

@@ -18,7 +18,7 @@ fn each_default_reads_back_as_itself() {
     }
 }
 
-/// README.md and --help show it.
+/// SETTINGS.md and --help show it.
 #[test]
 fn a_meaning_is_one_sentence() {
     for key in KEYS {
