@@ -157,7 +157,7 @@ fn command() -> Command {
                         .short('n')
                         .value_name("N")
                         .value_parser(clap::value_parser!(u64))
-                        .help("end after N pictures"),
+                        .help("end after N updates"),
                 ),
         ))
         .subcommand(options::with_place(
