@@ -55,7 +55,7 @@ def table(profiles: list[Profile], first: str) -> list[str]:
 
 
 def sources(profiles: list[Profile]) -> list[str]:
-    """Lines with each value's source, and the notes."""
+    """Lines with the notes, and the values by their source."""
     lines = []
     for profile in profiles:
         lines += ["", f"### {profile.name}", ""]
@@ -63,12 +63,14 @@ def sources(profiles: list[Profile]) -> list[str]:
         lines += [""] if profile.notes else []
         for note in profile.notes:
             lines += textwrap.wrap(f"- {note}", WIDTH, subsequent_indent="  ")
-        lines += ["", "| value | | shown by |", "|---|---|---|"]
+        shown_by: dict[str, list[str]] = {}
         for key in type(profile).model_fields:
             if key in profile.sources:
                 value = getattr(profile, key)
                 value = "as above" if isinstance(value, BaseModel) else shown(value)
-                lines.append(f"| `{key}` | {value} | {profile.sources[key]} |")
+                shown_by.setdefault(profile.sources[key], []).append(f"`{key}`: {value}")
+        lines += ["", "| shown by | values |", "|---|---|"]
+        lines += [f"| {source} | {'; '.join(values)} |" for source, values in shown_by.items()]
     return lines
 
 
