@@ -75,7 +75,7 @@ def command(
     json_output: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Compare response times over TCP and UDP: pairs, ratios, peaks, failures, a map."""
+    """Compare DNS response times over TCP and UDP: pairs, ratios, peaks, failures, a map."""
     from narrows.cli.measured import load
     from narrows.ratio import Rules, analyse
     from narrows.ratio.folder import RATIO_FILE, document

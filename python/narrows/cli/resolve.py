@@ -9,4 +9,4 @@ EXAMPLES = """\
 narrows resolve lab-scenario.toml --node stubs --machines lab.toml
 """
 
-command = part("resolve", "Run a scenario's DNS workers on this machine.")
+command = part("resolve", "Send a scenario's DNS queries from this machine.")
