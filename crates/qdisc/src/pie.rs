@@ -16,8 +16,6 @@
 //!
 //! Differences from Linux:
 //!
-//! - The probability stops at 1, as in the RFC. Linux intends the same, but since probabilities
-//!   have 56 bits, its check for an overflow of 64 bits comes too late.
 //! - There is no timer. The next call makes the updates that were due. The result is the same,
 //!   because nothing that an update looks at changes in between.
 //! - Without `jiffy`, the timer fires every `tupdate`. With it, it fires as in Linux: every
@@ -33,6 +31,10 @@
 //!
 //! Kept on purpose, though they look like mistakes:
 //!
+//! - The probability grows beyond 1, where the RFC's stops. Linux checks for an overflow of 64 bits,
+//!   and a probability of 1 has 56. So after a long time above the target, it takes as long until
+//!   PIE drops less than everything beyond two packets. Flows whose fair share takes longer than the
+//!   target for a packet meet this behind FQ-PIE.
 //! - When the accumulated probability has reached 8.5 and the packet can be marked, the sum is not
 //!   reset: every packet is marked until one is dropped, the probability is zero, or 64 bits are
 //!   full.
@@ -150,7 +152,7 @@ impl<P: Packet> Pie<P> {
         }
     }
 
-    /// Returns the drop probability after the last call.
+    /// Returns the drop probability after the last call; above 1 where Linux' would be.
     pub fn probability(&self) -> f64 {
         self.control.vars.prob as f64 / MAX_PROB as f64
     }

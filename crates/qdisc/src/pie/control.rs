@@ -40,7 +40,7 @@ pub(crate) struct Vars {
     burst_time: Ticks,
     /// The time of the last departure; with the estimator, the start of the measurement.
     dq_tstamp: Option<Ticks>,
-    /// The drop probability, in units of [`MAX_PROB`].
+    /// The drop probability, in units of [`MAX_PROB`]; up to 256 of them.
     pub(crate) prob: u64,
     /// The sum of probabilities since the last drop.
     pub(crate) accu_prob: u64,
@@ -169,7 +169,12 @@ impl Vars {
         if qdelay > HIGH_DELAY {
             delta = delta.saturating_add((MAX_PROB / 50) as i64);
         }
-        self.prob = (self.prob as i64).saturating_add(delta).clamp(0, MAX_PROB as i64) as u64;
+        // Linux looks for an overflow of 64 bits, although a probability of 1 has 56.
+        self.prob = if delta > 0 {
+            self.prob.checked_add_signed(delta).unwrap_or(MAX_PROB)
+        } else {
+            self.prob.saturating_add_signed(delta)
+        };
         // RFC 8033, 4.2: decay while idle. A delay of zero with a backlog is not idle time.
         if qdelay == 0 && qdelay_old == 0 && backlog == 0 {
             self.prob -= self.prob / 64;
@@ -291,7 +296,7 @@ fn auto_tuning(prob: u64) -> u32 {
 fn range(prob: u64) -> (u64, u64) {
     let above = RANGES.into_iter().rfind(|&(from, _)| prob < from);
     let at = RANGES.into_iter().find(|&(from, _)| prob >= from);
-    (at.map_or(0, |(from, _)| from), above.map_or(MAX_PROB, |(from, _)| from))
+    (at.map_or(0, |(from, _)| from), above.map_or(u64::MAX, |(from, _)| from))
 }
 
 /// The probabilities from which the weights shrink, and by how many bits.
