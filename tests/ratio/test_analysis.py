@@ -101,7 +101,7 @@ def test_several_measurements_of_a_server_are_judged_apart(
     alone = [sentence for part in parts for sentence in say_group(part)]
     assert mixed and not set(mixed) & set(alone)
     assert not any(sentence in printed for sentence in mixed)
-    assert "of the server as a whole pool 2 measurements, which may differ" in printed
+    assert "its own row combines 2 measurements, which may differ" in printed
     assert analyse([samples["before"]]).by_source("192.0.2.53") == []
 
 

@@ -139,8 +139,8 @@ def say_server(analysis: RatioAnalysis, group: Group) -> list[str]:
     said = [sentence for part in parts for sentence in say_group(part)]
     return [
         *said,
-        f"{group.server}: the row, the metrics and the failures of the server as a whole pool "
-        f"{len(parts)} measurements, which may differ; hint: narrows compare compares two of them.",
+        f"{group.server}: its own row combines {len(parts)} measurements, which may differ; hint: "
+        "narrows compare compares two of them.",
     ]
 
 
