@@ -304,11 +304,11 @@ def test_tasks_that_documents_name_exist() -> None:
             assert "".join(task) in tasks, document
 
 
-def test_the_page_on_the_kernel_has_the_simulator_s_last_results_of_paper_h() -> None:
+def test_the_page_on_agreement_has_the_simulator_s_last_results_of_paper_h() -> None:
     folder = CHECKOUT / "python/narrows/reproduce/harhalakis_2011"
     claims = json.loads((folder / "result.json").read_text(encoding="utf-8"))["claims"]
     queues = {"FIFO": "FIFO", "none": "RED no ECN", "half": "RED 50 % ECN", "all": "RED only ECN"}
-    page = (CHECKOUT / "docs/kernel-backend.md").read_text(encoding="utf-8")
+    page = (CHECKOUT / "docs/agreement.md").read_text(encoding="utf-8")
     _, _, rest = page.partition("| cell | first attempts answered, %: here | simulator |")
     rows = rest.split("\n\n")[0].splitlines()[2:]
     assert len(rows) == 12
