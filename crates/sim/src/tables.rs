@@ -68,7 +68,7 @@ rows! {
         /// 4.10, and on a kernel for a connection that never opened.
         busy_s: f64 ["s", null, added];
         /// Part of `busy_s` in which nothing but the receiver's window held the sender back
-        /// (`tcpi_rwnd_limited`); null: as there.
+        /// (`tcpi_rwnd_limited`); null: as for `busy_s`.
         rwnd_limited_s: f64 ["s", null, added];
     }
 }
@@ -89,17 +89,19 @@ rows! {
         dropped_packets: u64 ["packets"];
         /// Mean time from arrival until transmission began; null: none was sent.
         wait_mean_ms: f64 ["ms", null];
-        /// Median of these times; null: as there. Quantiles are exact to 1 %.
+        /// Median of these times; null: none was sent. Quantiles are exact to 1 %.
         wait_p50_ms: f64 ["ms", null];
-        /// Their 95th percentile; null: as there.
+        /// Their 95th percentile; null: none was sent.
         wait_p95_ms: f64 ["ms", null];
-        /// Their 99th percentile; null: as there.
+        /// Their 99th percentile; null: none was sent.
         wait_p99_ms: f64 ["ms", null];
-        /// The time that 99.9 % of them do not exceed; null: as there, and of earlier versions.
+        /// The time that 99.9 % of them do not exceed; null: none was sent, or the run is of an earlier
+        /// version.
         wait_p999_ms: f64 ["ms", null, added];
-        /// The time that 99.99 % of them do not exceed; null: as there, and of earlier versions.
+        /// The time that 99.99 % of them do not exceed; null: none was sent, or the run is of an earlier
+        /// version.
         wait_p9999_ms: f64 ["ms", null, added];
-        /// The longest; null: as there.
+        /// The longest; null: none was sent.
         wait_max_ms: f64 ["ms", null];
     }
 }
@@ -145,17 +147,17 @@ rows! {
         /// Mean time from when the host sent a packet until its last bit arrived; null: none
         /// arrived. The wait at the host's own link counts.
         delay_mean_ms: f64 ["ms", null];
-        /// Median of these times; null: as there. Quantiles are exact to 1 %.
+        /// Median of these times; null: none arrived. Quantiles are exact to 1 %.
         delay_p50_ms: f64 ["ms", null];
-        /// Their 95th percentile; null: as there.
+        /// Their 95th percentile; null: none arrived.
         delay_p95_ms: f64 ["ms", null];
-        /// Their 99th percentile; null: as there.
+        /// Their 99th percentile; null: none arrived.
         delay_p99_ms: f64 ["ms", null];
-        /// The time that 99.9 % of them do not exceed; null: as there.
+        /// The time that 99.9 % of them do not exceed; null: none arrived.
         delay_p999_ms: f64 ["ms", null];
-        /// The time that 99.99 % of them do not exceed; null: as there.
+        /// The time that 99.99 % of them do not exceed; null: none arrived.
         delay_p9999_ms: f64 ["ms", null];
-        /// The longest; null: as there.
+        /// The longest; null: none arrived.
         delay_max_ms: f64 ["ms", null];
     }
 }
