@@ -21,7 +21,7 @@ export CARGO_PROFILE_DEV_DEBUG := 0
 export CARGO_PROFILE_QUICK_DEBUG := 0
 endif
 
-.PHONY: help setup optimised run check check-gateway test test-lab test-gateway test-servers lint lint-quick lint-lab lint-gateway lint-form gateway deb gateway-kernels web wheel wheels package results study docs lock guest-2010 agreement agreement-7 bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-start bench-import bench-probe bench-page bench-kernel mutants clean
+.PHONY: help setup optimised run check check-gateway test test-lab test-gateway test-servers lint lint-quick lint-lab lint-gateway lint-form gateway deb gateway-kernels web site wheel wheels package results study docs lock guest-2010 agreement agreement-7 bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-start bench-import bench-probe bench-page bench-kernel mutants clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -90,6 +90,10 @@ gateway-kernels: ## Runs the gateway's tests on other kernels, in QEMU (KERNELS=
 
 web: setup ## Builds the laboratory page for `narrows lab` (two minutes; needs no Node)
 	sh tools/build_web.sh $(BIN)/python
+
+site: web ## Builds the site in dist/site, with the laboratory page: open dist/site/index.html
+	rm -rf dist/site
+	$(BIN)/python -m sphinx --fail-on-warning --quiet --conf-dir docs --doctree-dir $(VENV)/tmp/doctrees . dist/site
 
 wheel: web ## Builds a wheel in dist/, with the laboratory page
 	sh tools/build_live.sh release

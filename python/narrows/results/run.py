@@ -290,7 +290,8 @@ class Run:
     def write_csv(self, name: str, path: str | Path) -> Path:
         """Writes a table as CSV, in which a list, such as a query's `fates`, is one text.
 
-        Polars' own `write_csv` refuses tables with lists. Here, `; ` separates the entries.
+        Polars' own `write_csv` refuses tables with lists. Here, a semicolon and a space separate
+        the entries.
 
         Args:
             name: The table's name.
