@@ -159,3 +159,47 @@ queue_delays = ["bottleneck.forward"]
     (row,) = run(Scenario.parse(text)).table("queue_delays").iter_rows(named=True)
     assert row["ecn"] == ecn
     assert (row["marked_packets"] > 0) == (ecn != "not-ect")
+
+
+CLASSES = {
+    "prio": (
+        '{kind="prio", bands=[{name="ecn", match=[{ecn=true}], queue={kind="pfifo", limit=50}}, '
+        '{name="rest", queue={kind="pfifo", limit=50}}]}',
+        {"ecn": "ect0", "rest": "not-ect"},
+    ),
+    "dualpi2": ('{kind="dualpi2", any_ect=true}', {"l4s": "ect0", "classic": "not-ect"}),
+}
+
+
+@pytest.mark.parametrize("queue", CLASSES)
+def test_classes_that_follow_the_ecn_field_have_its_rows(queue: str) -> None:
+    kind, fields = CLASSES[queue]
+    # SYNs are not ECN-capable, so the window begins after them.
+    text = TEXT + '\n[measure]\nfrom = "2 s"\n'
+    done = run(Scenario.parse(text, set={"links.bottleneck.queue": kind}))
+    for table in ("delays", "delay_bins"):
+        by_class = done.table(f"queue_class_{table}")
+        assert set(by_class["class"]) == set(fields)
+        for name, ecn in fields.items():
+            alone = by_class.filter(pl.col("class") == name).drop("class")
+            assert alone.height and alone.equals(
+                done.table(f"queue_{table}").filter(ecn=ecn).drop("ecn")
+            )
+
+
+def test_tins_are_classes_also_if_the_packets_are_washed() -> None:
+    text = TEXT.replace("connections = 1\ntcp", "connections = 1\ndscp = 46\ntcp")
+    kind = '{kind="cake", rate="9 Mbit/s", tins="diffserv4", wash=WASH}'
+    washed, plain = (
+        run(Scenario.parse(text, set={"links.bottleneck.queue": kind.replace("WASH", wash)}))
+        for wash in ("true", "false")
+    )
+    rows = washed.table("queue_class_delays")
+    assert rows["class"].to_list() == ["best-effort", "voice"]
+    assert rows.equals(plain.table("queue_class_delays"))
+    last = washed.queues.sort("t_s").row(-1, named=True)
+    assert rows["sent_packets"].sum() == pytest.approx(last["sent_packets"], abs=45)
+
+
+def test_a_queue_without_classes_has_no_table_of_them() -> None:
+    assert "queue_class_delays" not in run(Scenario.parse(TEXT)).tables

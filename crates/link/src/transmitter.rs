@@ -35,7 +35,7 @@ use narrows_units::{Pace, Span, Time};
 
 use self::clock::Clock;
 pub use self::clock::Slot;
-pub use self::delays::{Class, Delays};
+pub use self::delays::{Delays, Waits};
 pub use self::histogram::{Bin, Histogram};
 pub use self::observed::{Observed, QueueState, SojournSum};
 pub use self::opportunities::{

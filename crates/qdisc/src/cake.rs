@@ -33,6 +33,7 @@ mod hosts;
 mod shaper;
 mod tins;
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -122,6 +123,14 @@ impl Discipline for Config {
 
     fn held(&self) -> u64 {
         (self.tins.count() * hash::QUEUES) as u64
+    }
+
+    fn classes(&self) -> Vec<String> {
+        self.tins.names().iter().map(|&name| name.into()).collect()
+    }
+
+    fn class_of<P: Packet>(&self, packet: &P) -> usize {
+        self.tins.of(packet.dscp().into()).into()
     }
 
     fn reads_acks(&self) -> bool {

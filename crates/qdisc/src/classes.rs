@@ -98,6 +98,14 @@ impl Discipline for Config {
         Self { classes: self.classes.into_iter().map(settled).collect() }
     }
 
+    fn classes(&self) -> Vec<String> {
+        self.classes.iter().map(|entry| entry.name.clone()).collect()
+    }
+
+    fn class_of<P: Packet>(&self, packet: &P) -> usize {
+        classify(packet, self.classes.iter().map(|entry| entry.filters.as_slice()))
+    }
+
     fn inner(&self) -> Vec<(String, &AnyConfig)> {
         inner("classes", &self.classes)
     }

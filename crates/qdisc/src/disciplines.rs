@@ -215,6 +215,26 @@ macro_rules! disciplines {
                 self.inner().into_iter().fold(own, |sum, (_, inner)| sum + inner.held())
             }
 
+            /// Returns the names of its classes: bands, tins, or the queues for L4S and for others.
+            /// Empty: it has none.
+            pub fn classes(&self) -> Vec<String> {
+                match self {
+                    $(Self::$early(config) => Discipline::classes(config),)+
+                    $(Self::$late(config) => Discipline::classes(config),)+
+                    Self::Custom(_) => Vec::new(),
+                }
+            }
+
+            /// Returns the class of a packet that arrives, an index of [`AnyConfig::classes`].
+            #[inline]
+            pub fn class_of<P: Packet>(&self, packet: &P) -> usize {
+                match self {
+                    $(Self::$early(config) => config.class_of(packet),)+
+                    $(Self::$late(config) => config.class_of(packet),)+
+                    Self::Custom(_) => 0,
+                }
+            }
+
             /// Returns the disciplines inside it, each with the path to its key.
             pub fn inner(&self) -> Vec<(String, &Self)> {
                 match self {

@@ -30,6 +30,8 @@
 mod control;
 
 use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use narrows_units::{Bytes, Span, Time};
 use rand_core::SeedableRng;
@@ -123,6 +125,21 @@ impl Discipline for Config {
     fn levels(&self) -> Levels {
         Levels::target(self.target).in_several_lines()
     }
+
+    fn classes(&self) -> Vec<String> {
+        ["l4s", "classic"].map(String::from).into()
+    }
+
+    fn class_of<P: Packet>(&self, packet: &P) -> usize {
+        usize::from(packet.ecn() as u8 & self.ecn_mask() == 0)
+    }
+}
+
+impl Config {
+    /// The bits of the ECN field of which packets of the L queue have one.
+    const fn ecn_mask(&self) -> u8 {
+        if self.any_ect { Ecn::Ce as u8 } else { Ecn::Ect1 as u8 }
+    }
 }
 
 /// DualPI2 over two FIFOs.
@@ -208,7 +225,7 @@ impl<P: Packet> Dualpi2<P> {
             },
             min_qlen_step: config.min_qlen_step as usize,
             drop_enqueue: config.drop_enqueue,
-            ecn_mask: if config.any_ect { Ecn::Ce as u8 } else { Ecn::Ect1 as u8 },
+            ecn_mask: config.ecn_mask(),
             add,
             take,
             initial_credit,

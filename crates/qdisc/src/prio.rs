@@ -68,6 +68,14 @@ impl Discipline for Config {
         Self { bands: self.bands.into_iter().map(settled).collect() }
     }
 
+    fn classes(&self) -> Vec<String> {
+        self.bands.iter().map(|entry| entry.name.clone()).collect()
+    }
+
+    fn class_of<P: Packet>(&self, packet: &P) -> usize {
+        classify(packet, self.bands.iter().map(|entry| entry.filters.as_slice()))
+    }
+
     fn inner(&self) -> Vec<(String, &AnyConfig)> {
         inner("bands", &self.bands)
     }

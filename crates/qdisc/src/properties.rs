@@ -49,6 +49,17 @@ pub trait Discipline: Declared {
         0
     }
 
+    /// Returns the names of its classes: bands, tins, or the queues for L4S and for others. Empty: it
+    /// has none.
+    fn classes(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns the class of a packet that arrives, an index of [`Discipline::classes`].
+    fn class_of<P: Packet>(&self, _packet: &P) -> usize {
+        0
+    }
+
     /// Returns the disciplines inside it, each with the path to its key.
     fn inner(&self) -> Vec<(String, &AnyConfig)> {
         Vec::new()

@@ -384,8 +384,7 @@ impl Simulation {
             self.flow_states.table(),
         ]);
         if !plan.delay_monitors.is_empty() {
-            all.push(tables::queue_delays(&self.network, plan));
-            all.push(tables::queue_delay_bins(&self.network, plan));
+            all.extend(tables::queue_delays(&self.network, plan));
         }
         if let Some(one_way) = &self.network.one_way {
             all.extend(tables::one_way(one_way, &self.flows, self.now));

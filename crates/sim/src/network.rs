@@ -119,8 +119,9 @@ impl Network {
             is_captured[link] = true;
         }
         for monitor in plan.delay_monitors {
+            let queue = &plan.links[monitor.link].queue;
             let observed = links[monitor.link].transmitter.observed_mut().expect("it is observed");
-            observed.delays = Some(Box::new(Delays::new(monitor.from, monitor.to)));
+            observed.delays = Some(Box::new(Delays::new(monitor.from, monitor.to, queue)));
         }
         let paths = Paths::new(plan);
         paths.tell(&mut links);

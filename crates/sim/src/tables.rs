@@ -2,7 +2,7 @@
 
 use narrows_apps::record::Records;
 use narrows_apps::table::{Head, Table, rows};
-use narrows_link::transmitter::{Bin, Histogram};
+use narrows_link::transmitter::{Bin, Histogram, Waits};
 use narrows_qdisc::AverageQueue;
 use narrows_units::{Span, Time};
 
@@ -121,6 +121,57 @@ rows! {
         /// How many packets waited for `from_ms` or longer, and for less than `to_ms`.
         packets: u64 ["packets"];
         /// The share of the link's packets with this ECN field that waited for `from_ms` or longer.
+        at_least_percent: f64 ["%"];
+    }
+}
+
+rows! {
+    /// The packets of one class of a queue of `monitor.queue_delays`, within the window that `[measure]`
+    /// declares. Runs whose queues have no classes do not have this table.
+    pub(crate) struct ClassDelaysRow as "queue_class_delays" {
+        /// The directed link: `NAME.forward` or `NAME.backward`.
+        link: String [""];
+        /// The class: a band of `prio`, a class of `classes`, a tin of `cake` as tc names it, or `l4s`
+        /// or `classic` of `dualpi2`.
+        class: String [""];
+        /// Packets whose transmission began within the window.
+        sent_packets: u64 ["packets"];
+        /// Those of them that the queue marked (CE).
+        marked_packets: u64 ["packets"];
+        /// Packets that the queue dropped.
+        dropped_packets: u64 ["packets"];
+        /// Mean time from arrival until transmission began; null: none was sent.
+        wait_mean_ms: f64 ["ms", null];
+        /// Median of these times; null: as there. Quantiles are exact to 1 %.
+        wait_p50_ms: f64 ["ms", null];
+        /// Their 95th percentile; null: as there.
+        wait_p95_ms: f64 ["ms", null];
+        /// Their 99th percentile; null: as there.
+        wait_p99_ms: f64 ["ms", null];
+        /// The time that 99.9 % of them do not exceed; null: as there.
+        wait_p999_ms: f64 ["ms", null];
+        /// The time that 99.99 % of them do not exceed; null: as there.
+        wait_p9999_ms: f64 ["ms", null];
+        /// The longest; null: as there.
+        wait_max_ms: f64 ["ms", null];
+    }
+}
+
+rows! {
+    /// The packets of a row of `queue_class_delays` that waited about as long: a bin of a histogram. Every
+    /// packet is in one of them. Bins without packets have no row.
+    pub(crate) struct ClassDelayBinsRow as "queue_class_delay_bins" {
+        /// The directed link: `NAME.forward` or `NAME.backward`.
+        link: String [""];
+        /// The class, as in `queue_class_delays`.
+        class: String [""];
+        /// The least time from arrival until transmission began.
+        from_ms: f64 ["ms"];
+        /// The end of the bin, which is at most 1.6 % above, or a nanosecond.
+        to_ms: f64 ["ms"];
+        /// How many packets waited for `from_ms` or longer, and for less than `to_ms`.
+        packets: u64 ["packets"];
+        /// The share of the class's packets that waited for `from_ms` or longer.
         at_least_percent: f64 ["%"];
     }
 }
@@ -294,6 +345,8 @@ pub fn heads() -> impl Iterator<Item = Head> {
         QueuesRow::HEAD,
         QueueDelaysRow::HEAD,
         QueueDelayBinsRow::HEAD,
+        ClassDelaysRow::HEAD,
+        ClassDelayBinsRow::HEAD,
         DelaysRow::HEAD,
         DelayBinsRow::HEAD,
         PacketDelaysRow::HEAD,
@@ -376,48 +429,54 @@ pub(crate) fn queues(monitors: &Monitors, plan: &Plan) -> Table {
     QueuesRow::table(rows)
 }
 
-/// Returns the waiting times in the queues of the links that were asked for.
-pub(crate) fn queue_delays(network: &Network, plan: &Plan) -> Table {
-    let rows = plan.delay_monitors.iter().flat_map(|monitor| {
-        let observed = network.links[monitor.link].transmitter.observed();
-        let delays = observed.and_then(|observed| observed.delays.as_deref());
-        let name = &plan.links[monitor.link].name;
-        delays.into_iter().flat_map(|delays| delays.classes()).map(|(ecn, class)| QueueDelaysRow {
-            link: name.clone(),
-            ecn: ecn.into(),
-            sent_packets: class.waits.count(),
-            marked_packets: class.marked,
-            dropped_packets: class.dropped,
-            wait_mean_ms: class.waits.mean_ms(),
-            wait_p50_ms: class.waits.quantile_ms(0.5),
-            wait_p95_ms: class.waits.quantile_ms(0.95),
-            wait_p99_ms: class.waits.quantile_ms(0.99),
-            wait_p999_ms: class.waits.quantile_ms(0.999),
-            wait_p9999_ms: class.waits.quantile_ms(0.9999),
-            wait_max_ms: class.waits.longest_ms(),
+/// Returns the waiting times in the queues of the links that were asked for, and their histograms.
+pub(crate) fn queue_delays(network: &Network, plan: &Plan) -> Vec<Table> {
+    let links = || {
+        plan.delay_monitors.iter().filter_map(|monitor| {
+            let observed = network.links[monitor.link].transmitter.observed()?;
+            Some((&plan.links[monitor.link].name, observed.delays.as_deref()?))
         })
-    });
-    QueueDelaysRow::table(rows)
-}
-
-/// Returns the histograms of these waiting times.
-pub(crate) fn queue_delay_bins(network: &Network, plan: &Plan) -> Table {
-    let rows = plan.delay_monitors.iter().flat_map(|monitor| {
-        let observed = network.links[monitor.link].transmitter.observed();
-        let delays = observed.and_then(|observed| observed.delays.as_deref());
-        let name = &plan.links[monitor.link].name;
-        delays.into_iter().flat_map(|delays| delays.classes()).flat_map(move |(ecn, class)| {
-            shares(&class.waits).map(move |(bin, at_least_percent)| QueueDelayBinsRow {
-                link: name.clone(),
-                ecn: ecn.into(),
-                from_ms: bin.from_ms,
-                to_ms: bin.to_ms,
-                packets: bin.packets,
-                at_least_percent,
-            })
-        })
-    });
-    QueueDelayBinsRow::table(rows)
+    };
+    /// Makes the rows of a table of waiting times, and those of its bins.
+    macro_rules! tables {
+        ($row:ident, $bins:ident, $key:ident, $groups:ident) => {{
+            let each = || {
+                links().flat_map(|(link, delays)| {
+                    delays.$groups().map(move |(name, waits)| (link, name, waits))
+                })
+            };
+            let rows = each().map(|(link, name, Waits { times, marked, dropped })| $row {
+                link: link.clone(),
+                $key: name.into(),
+                sent_packets: times.count(),
+                marked_packets: *marked,
+                dropped_packets: *dropped,
+                wait_mean_ms: times.mean_ms(),
+                wait_p50_ms: times.quantile_ms(0.5),
+                wait_p95_ms: times.quantile_ms(0.95),
+                wait_p99_ms: times.quantile_ms(0.99),
+                wait_p999_ms: times.quantile_ms(0.999),
+                wait_p9999_ms: times.quantile_ms(0.9999),
+                wait_max_ms: times.longest_ms(),
+            });
+            let bins = each().flat_map(|(link, name, waits)| {
+                shares(&waits.times).map(move |(bin, at_least_percent)| $bins {
+                    link: link.clone(),
+                    $key: name.into(),
+                    from_ms: bin.from_ms,
+                    to_ms: bin.to_ms,
+                    packets: bin.packets,
+                    at_least_percent,
+                })
+            });
+            [$row::table(rows), $bins::table(bins)]
+        }};
+    }
+    let mut all = Vec::from(tables!(QueueDelaysRow, QueueDelayBinsRow, ecn, by_ecn));
+    if links().any(|(_, delays)| delays.has_classes()) {
+        all.extend(tables!(ClassDelaysRow, ClassDelayBinsRow, class, by_class));
+    }
+    all
 }
 
 /// Returns the one-way delays up to `now`: `delays`, `delay_bins`, and `packet_delays` if that was

@@ -123,6 +123,9 @@ def declared_plots(run: Run) -> list[Declaration]:
         found += _queue_plots(run, link)
     for link in dict.fromkeys(link for link, _ in plots.waiting_classes(run)):
         found.append(_waits(run, link))
+    if "queue_class_delays" in run.tables:
+        for link in run.table("queue_class_delays")["link"].unique(maintain_order=True):
+            found.append(_class_waits(run, link))
     if plots.delayed_groups(run):
         found.append(_delays(run))
     found += [_throughput(run, link) for link in monitored_links(run)]
@@ -327,6 +330,21 @@ def _waits(run: Run, link: str) -> Declaration:
         alt=f"Curves: {_listed(said) if said else 'waiting times'}.",
         caption="Every packet that was sent counts, by its ECN field on arrival; times are exact "
         "to 1.6 %. The further right a curve ends, the longer the unluckiest packets waited.",
+    )
+
+
+def _class_waits(run: Run, link: str) -> Declaration:
+    rows = run.table("queue_class_delays").filter(link=link).iter_rows(named=True)
+    said = [
+        f"99.99 % of the packets in {row['class']} waited for {_ms(row['wait_p9999_ms'])} or less"
+        for row in rows
+        if row["wait_p9999_ms"] is not None
+    ]
+    return replace(
+        plots.class_waits(link),
+        alt=f"Curves: {_listed(said) if said else 'waiting times'}.",
+        caption="Every packet that was sent counts, by the class in which the queue put it; times "
+        "are exact to 1.6 %.",
     )
 
 

@@ -18,6 +18,8 @@ from narrows.results.goodput import GOODPUT
 
 QUEUE_DELAYS = declared_table("queue_delays")
 QUEUE_DELAY_BINS = declared_table("queue_delay_bins")
+QUEUE_CLASS_DELAYS = declared_table("queue_class_delays")
+QUEUE_CLASS_DELAY_BINS = declared_table("queue_class_delay_bins")
 DELAYS = declared_table("delays")
 DELAY_BINS = declared_table("delay_bins")
 PACKET_DELAYS = declared_table("packet_delays")
@@ -26,7 +28,7 @@ SAMPLES = {
     table.name: table
     for table in (
         *(GOODPUT, FLOW_SAMPLES, FLOW_STATES, QUEUE_DELAYS, QUEUE_DELAY_BINS),
-        *(DELAYS, DELAY_BINS, PACKET_DELAYS),
+        *(QUEUE_CLASS_DELAYS, QUEUE_CLASS_DELAY_BINS, DELAYS, DELAY_BINS, PACKET_DELAYS),
     )
 }
 """Tables that only some runs have, and that have no section of their own in summaries."""

@@ -100,8 +100,9 @@ class Monitor(Table):
     links: Sampler | None = None
     """Samples links: packets, bytes, busy time, losses."""
     queue_delays: Links = ()
-    """Links whose queues measure how long packets wait, by their ECN field; see the tables
-    `queue_delays` and `queue_delay_bins` of run folders. The names are those of samplers."""
+    """Links whose queues measure how long packets wait, by their ECN field and by the classes of
+    the queue (bands, tins); see the tables `queue_delays`, `queue_delay_bins` and
+    `queue_class_delays` of run folders. The names are those of samplers."""
     delays: Delays | None = None
     """Measures how long the packets of some groups take from when their host sends them until their
     last bit arrives; see the tables `delays` and `delay_bins` of run folders. Give the groups

@@ -16,6 +16,7 @@ use narrows_qdisc::{
 use narrows_units::{Pace, Span, Time};
 
 use super::changes::{Changes, Sent};
+use super::delays::NO_CLASS;
 use super::impairment::Impairment;
 use super::observed::{InRing, Observed, QueueState};
 use super::ring::{Entry, RingState};
@@ -137,7 +138,7 @@ impl<P: Packet> Transmitter<P> {
                 let reason = dropped.pop().expect("a dropped packet is on the list").1;
                 clock.ring.undo(ring_undo);
                 if let Some(observed) = &mut clock.observed {
-                    observed.note_dropped(at, reason, packet.is_foreground(), ecn);
+                    observed.note_dropped(at, reason, packet.is_foreground(), ecn, NO_CLASS);
                 }
                 clock.ask_again(at);
                 return Passage::Dropped(reason);
@@ -146,7 +147,7 @@ impl<P: Packet> Transmitter<P> {
             Verdict::Queued => {}
         }
         if let Some(Observed { delays: Some(delays), .. }) = &mut clock.observed {
-            delays.note_sent(starts_at, starts_at.since(at), ecn, packet.ecn());
+            delays.note_sent(starts_at, starts_at.since(at), ecn, packet.ecn(), NO_CLASS);
         }
         clock.ring.transmit(Entry { leaves_at, starts_at, ends_at, framed });
         self.free_at = ends_at;

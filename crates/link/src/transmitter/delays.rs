@@ -1,7 +1,10 @@
-//! How long packets waited in a queue, by the ECN field with which they arrived: from their arrival
-//! until their transmission began, without the transmission itself.
+//! How long packets waited in a queue, by the ECN field with which they arrived, and by their class:
+//! from their arrival until their transmission began, without the transmission itself.
 
-use narrows_qdisc::Ecn;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use narrows_qdisc::{AnyConfig, Ecn, Packet};
 use narrows_units::{Span, Time};
 
 use super::histogram::Histogram;
@@ -11,14 +14,19 @@ use super::histogram::Histogram;
 pub struct Delays {
     from: Time,
     to: Time,
-    classes: [Class; 4],
+    by_ecn: [Waits; 4],
+    queue: AnyConfig,
+    /// The classes of this queue, and of those before it that had others.
+    by_class: Vec<(String, Waits)>,
+    /// The place in that list of each class of this queue.
+    places: Vec<u8>,
 }
 
-/// The packets that arrived with one ECN field.
+/// The packets that arrived with one ECN field, or that were in one class.
 #[derive(Clone, Debug, Default)]
-pub struct Class {
+pub struct Waits {
     /// How long the packets that left have waited.
-    pub waits: Histogram,
+    pub times: Histogram,
     /// Of these, those that were marked.
     pub marked: u64,
     /// Packets that were dropped.
@@ -26,69 +34,130 @@ pub struct Class {
 }
 
 impl Delays {
-    /// Creates the state for packets that leave or are dropped at or after `from` and before `to`.
-    pub fn new(from: Time, to: Time) -> Self {
-        Self { from, to, classes: <[Class; 4]>::default() }
+    /// Creates the state for packets that leave `queue` or are dropped at or after `from` and before
+    /// `to`.
+    pub fn new(from: Time, to: Time, queue: &AnyConfig) -> Self {
+        let mut delays = Self {
+            from,
+            to,
+            by_ecn: <[Waits; 4]>::default(),
+            queue: queue.clone(),
+            by_class: Vec::new(),
+            places: Vec::new(),
+        };
+        delays.change_queue(queue);
+        delays
+    }
+
+    /// Notes that packets which arrive from now on wait in another queue.
+    pub(super) fn change_queue(&mut self, queue: &AnyConfig) {
+        self.queue = queue.clone();
+        let places = queue.classes().into_iter().map(|name| {
+            let known = self.by_class.iter().position(|(other, _)| *other == name);
+            known.unwrap_or_else(|| {
+                self.by_class.push((name, Waits::default()));
+                self.by_class.len() - 1
+            })
+        });
+        // A queue has at most 64 classes. Those of later queues may share the last place.
+        let last = usize::from(NO_CLASS) - 1;
+        self.places = places.map(|place| place.min(last) as u8).collect();
+    }
+
+    /// Returns the place of the class of a packet that arrives, at most [`NO_CLASS`].
+    #[inline]
+    pub(super) fn place_of(&self, packet: &impl Packet) -> u8 {
+        if self.places.is_empty() { NO_CLASS } else { self.places[self.queue.class_of(packet)] }
     }
 
     /// Notes that a packet whose transmission begins at `at` has waited for `wait`. `before` and
-    /// `after` are its ECN fields on arrival and when it leaves.
+    /// `after` are its ECN fields on arrival and when it leaves; `place` is that of its class.
     #[inline]
-    pub(super) fn note_sent(&mut self, at: Time, wait: Span, before: Ecn, after: Ecn) {
-        if self.covers(at) {
-            let class = &mut self.classes[before as usize];
-            class.waits.note(wait);
-            class.marked += u64::from(before != after);
+    pub(super) fn note_sent(&mut self, at: Time, wait: Span, before: Ecn, after: Ecn, place: u8) {
+        for waits in self.of(at, before, place) {
+            waits.times.note(wait);
+            waits.marked += u64::from(before != after);
         }
     }
 
     /// Notes that a packet was dropped at `at`.
     #[inline]
-    pub(super) fn note_dropped(&mut self, at: Time, before: Ecn) {
-        if self.covers(at) {
-            self.classes[before as usize].dropped += 1;
+    pub(super) fn note_dropped(&mut self, at: Time, before: Ecn, place: u8) {
+        for waits in self.of(at, before, place) {
+            waits.dropped += 1;
         }
+    }
+
+    /// Returns where a packet counts.
+    #[inline]
+    fn of(&mut self, at: Time, ecn: Ecn, place: u8) -> impl Iterator<Item = &mut Waits> {
+        let covers = self.covers(at);
+        let class = self.by_class.get_mut(usize::from(place)).map(|(_, waits)| waits);
+        [Some(&mut self.by_ecn[ecn as usize]), class].into_iter().flatten().filter(move |_| covers)
     }
 
     fn covers(&self, at: Time) -> bool {
         self.from <= at && at < self.to
     }
 
-    /// Returns the classes that had packets, each with the RFCs' name of its ECN field.
-    pub fn classes(&self) -> impl Iterator<Item = (&'static str, &Class)> {
+    /// Returns the ECN fields that packets had, each with the RFCs' name.
+    pub fn by_ecn(&self) -> impl Iterator<Item = (&str, &Waits)> {
         [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce]
             .map(Ecn::name)
             .into_iter()
-            .zip(&self.classes)
-            .filter(|(_, class)| class.waits.count() + class.dropped > 0)
+            .zip(&self.by_ecn)
+            .filter(|(_, waits)| waits.any())
+    }
+
+    /// Returns the classes that had packets, each with its name.
+    pub fn by_class(&self) -> impl Iterator<Item = (&str, &Waits)> {
+        self.by_class.iter().map(|(name, waits)| (&**name, waits)).filter(|(_, waits)| waits.any())
+    }
+
+    /// Returns whether its queue, or one of those before it, has classes.
+    pub fn has_classes(&self) -> bool {
+        !self.by_class.is_empty()
     }
 }
+
+impl Waits {
+    fn any(&self) -> bool {
+        self.times.count() + self.dropped > 0
+    }
+}
+
+/// The place of packets in queues without classes. A packet that waits has seven bits for its place.
+pub(super) const NO_CLASS: u8 = 127;
 
 #[cfg(test)]
 mod tests {
     use alloc::vec::Vec;
+
+    use narrows_qdisc::fifo::PfifoConfig;
+    use narrows_qdisc::traffic::TestPacket;
+    use narrows_qdisc::{dualpi2, prio};
 
     use super::*;
 
     #[test]
     fn quantiles_and_means_are_of_the_window() {
         let at = |ms| Time::ZERO + Span::from_ms(ms);
-        let mut delays = Delays::new(at(10), at(2000));
-        delays.note_sent(at(9), Span::from_ms(500), Ecn::Ect0, Ecn::Ect0);
-        delays.note_sent(at(2000), Span::from_ms(500), Ecn::Ect0, Ecn::Ect0);
+        let mut delays = Delays::new(at(10), at(2000), &PfifoConfig::default().into());
+        delays.note_sent(at(9), Span::from_ms(500), Ecn::Ect0, Ecn::Ect0, NO_CLASS);
+        delays.note_sent(at(2000), Span::from_ms(500), Ecn::Ect0, Ecn::Ect0, NO_CLASS);
         for ms in 1..=100 {
             let after = if ms % 10 == 0 { Ecn::Ce } else { Ecn::Ect0 };
-            delays.note_sent(at(10 + ms), Span::from_ms(ms), Ecn::Ect0, after);
+            delays.note_sent(at(10 + ms), Span::from_ms(ms), Ecn::Ect0, after, NO_CLASS);
         }
-        delays.note_dropped(at(11), Ecn::NotEct);
-        let classes: Vec<_> = delays.classes().collect();
+        delays.note_dropped(at(11), Ecn::NotEct, NO_CLASS);
+        let classes: Vec<_> = delays.by_ecn().collect();
         assert_eq!(classes.iter().map(|class| class.0).collect::<Vec<_>>(), ["not-ect", "ect0"]);
         let (lost, ect0) = (classes[0].1, classes[1].1);
-        assert_eq!((lost.waits.count(), lost.dropped), (0, 1));
-        assert!(lost.waits.mean_ms().is_nan() && lost.waits.quantile_ms(0.5).is_nan());
-        assert_eq!((ect0.waits.count(), ect0.marked, ect0.dropped), (100, 10, 0));
-        assert_eq!((ect0.waits.mean_ms(), ect0.waits.longest_ms()), (50.5, 100.0));
-        let bins: Vec<_> = ect0.waits.bins().collect();
+        assert_eq!((lost.times.count(), lost.dropped), (0, 1));
+        assert!(lost.times.mean_ms().is_nan() && lost.times.quantile_ms(0.5).is_nan());
+        assert_eq!((ect0.times.count(), ect0.marked, ect0.dropped), (100, 10, 0));
+        assert_eq!((ect0.times.mean_ms(), ect0.times.longest_ms()), (50.5, 100.0));
+        let bins: Vec<_> = ect0.times.bins().collect();
         assert_eq!(bins.iter().map(|bin| bin.packets).sum::<u64>(), 100);
         for ms in 1..=100 {
             let ms = f64::from(ms);
@@ -96,8 +165,33 @@ mod tests {
         }
         assert!(bins.iter().all(|bin| bin.to_ms / bin.from_ms < 1.0 + 1.01 / 64.0));
         for (share, ms) in [(0.0, 1.0), (0.5, 50.0), (0.99, 99.0), (1.0, 100.0)] {
-            let quantile = ect0.waits.quantile_ms(share);
+            let quantile = ect0.times.quantile_ms(share);
             assert!((quantile / ms - 1.0).abs() < 0.01, "{share}: {quantile}");
         }
+    }
+
+    #[test]
+    fn classes_of_several_queues_are_told_apart_by_name() {
+        let at = |ms| Time::ZERO + Span::from_ms(ms);
+        let mut delays = Delays::new(at(0), at(100), &dualpi2::Config::default().into());
+        let packet = |ecn| TestPacket { ecn, ..TestPacket::default() };
+        let [low, classic] = [Ecn::Ect1, Ecn::Ect0].map(|ecn| delays.place_of(&packet(ecn)));
+        delays.note_sent(at(1), Span::from_ms(1), Ecn::Ect1, Ecn::Ce, low);
+        delays.note_sent(at(2), Span::from_ms(9), Ecn::Ect0, Ecn::Ect0, classic);
+        let band = |name: &str| prio::Band { name: name.into(), ..prio::Band::default() };
+        delays.change_queue(&prio::Config { bands: [band("classic")].into() }.into());
+        let place = delays.place_of(&packet(Ecn::Ect1));
+        assert_eq!(place, classic, "a class of the same name goes on");
+        delays.note_dropped(at(3), Ecn::Ect1, place);
+        // One that came before the change leaves after it.
+        delays.note_sent(at(4), Span::from_ms(2), Ecn::Ect1, Ecn::Ect1, low);
+        let found: Vec<_> = delays
+            .by_class()
+            .map(|(name, waits)| (name, waits.times.count(), waits.marked, waits.dropped))
+            .collect();
+        assert_eq!(found, [("l4s", 2, 1, 0), ("classic", 1, 0, 1)]);
+        delays.change_queue(&PfifoConfig::default().into());
+        assert_eq!(delays.place_of(&packet(Ecn::Ect1)), NO_CLASS);
+        assert!(delays.has_classes());
     }
 }

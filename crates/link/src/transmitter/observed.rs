@@ -47,11 +47,12 @@ impl Observed {
         reason: DropReason,
         foreground: bool,
         ecn: Ecn,
+        class: u8,
     ) {
         self.dropped[reason as usize] += 1;
         self.dropped_foreground += u64::from(foreground);
         if let Some(delays) = &mut self.delays {
-            delays.note_dropped(at, ecn);
+            delays.note_dropped(at, ecn, class);
         }
     }
 }

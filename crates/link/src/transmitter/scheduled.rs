@@ -47,14 +47,17 @@ pub struct Waiting<P> {
     arrived_at: Time,
     /// The field of [`Framing`](crate::Framing) of the same name.
     queue_overhead: u16,
-    /// Whether the wire will lose it.
-    lost: bool,
+    /// The place of its class in [`Delays`](super::Delays), and above it whether the wire will lose it.
+    class_and_lost: u8,
     /// The type of service on arrival: its code point, if the discipline asks for it, and below
     /// it the ECN field.
     tos: u8,
     ports: (u16, u16),
     hosts: (u32, u32),
 }
+
+/// The bit of [`Waiting`] that says that the wire will lose the packet.
+const LOST: u8 = 1 << 7;
 
 /// What the packet itself does not hold, for disciplines that ask.
 #[derive(Clone, Copy, Debug, Default)]
@@ -273,7 +276,8 @@ impl<P: Packet> Scheduled<P> {
             let packet = waiting.packet;
             if let Some(observed) = &mut self.observed {
                 let ecn = Ecn::from_bits(waiting.tos);
-                observed.note_dropped(at, reason, packet.is_foreground(), ecn);
+                let class = waiting.class_and_lost & !LOST;
+                observed.note_dropped(at, reason, packet.is_foreground(), ecn, class);
             }
             let passage = Passage::Dropped(reason);
             released.gone.push(Gone { packet, link, passage, transmitted_at: at });
@@ -325,13 +329,18 @@ impl<P: Packet> Transmitter<P> {
             Some(impairment) => impairment.loses(&packet),
             None => false,
         };
-        if let Some(observed) = &mut scheduled.observed {
-            observed.arrived_packets += 1;
-            observed.arrived_bytes += u64::from(packet.bytes()) + u64::from(queue_overhead);
-        }
         let Seen { ports, hosts, dscp } = seen;
         let tos = dscp << 2 | packet.ecn() as u8;
-        let waiting = Waiting { packet, arrived_at: at, queue_overhead, lost, tos, ports, hosts };
+        let class_and_lost = if lost { LOST } else { 0 };
+        let mut waiting =
+            Waiting { packet, arrived_at: at, queue_overhead, class_and_lost, tos, ports, hosts };
+        if let Some(observed) = &mut scheduled.observed {
+            observed.arrived_packets += 1;
+            observed.arrived_bytes += u64::from(waiting.packet.bytes()) + u64::from(queue_overhead);
+            if let Some(delays) = &observed.delays {
+                waiting.class_and_lost |= delays.place_of(&waiting);
+            }
+        }
         scheduled.queue.enqueue(at, waiting, &mut released.dropped);
         if !released.dropped.is_empty() {
             scheduled.report(at, index, released);
@@ -406,7 +415,7 @@ impl<P: Packet> Transmitter<P> {
     /// Sends a packet to the ring at `at`.
     #[inline]
     fn transmit(&mut self, at: Time, waiting: Waiting<P>, index: u32, released: &mut Released<P>) {
-        let Waiting { packet, arrived_at, lost, tos, .. } = waiting;
+        let Waiting { packet, arrived_at, class_and_lost, tos, .. } = waiting;
         let framed = self.framed(packet.bytes());
         let free_at = self.free_at.max(at);
         let (pace, delay) = (self.pace, self.delay);
@@ -417,7 +426,7 @@ impl<P: Packet> Transmitter<P> {
         let Sent { starts_at, ends_at, busy: span, delay, is_cut } = sent;
         self.free_at = ends_at;
         let scheduled = self.scheduled();
-        let mut lost = lost || is_cut;
+        let mut lost = class_and_lost & LOST != 0 || is_cut;
         if let Some(impairment) = &mut scheduled.impairment {
             impairment.begin(starts_at);
             lost |= impairment.loses_next(&packet);
@@ -431,7 +440,8 @@ impl<P: Packet> Transmitter<P> {
             observed.sojourn.add(u32::try_from(sojourn_us).unwrap_or(u32::MAX));
             if let Some(delays) = &mut observed.delays {
                 let ecn = Ecn::from_bits(tos);
-                delays.note_sent(starts_at, starts_at.since(arrived_at), ecn, packet.ecn());
+                let class = class_and_lost & !LOST;
+                delays.note_sent(starts_at, starts_at.since(arrived_at), ecn, packet.ecn(), class);
             }
         }
         let passage = if lost {
@@ -481,6 +491,9 @@ impl<P: Packet> Scheduled<P> {
     fn change_queue(&mut self, at: Time, index: u32, released: &mut Released<P>) {
         let Some((_, config)) = self.later.pop_front() else { return };
         self.change_at = self.later.front().map(|&(at, _)| at).into();
+        if let Some(Observed { delays: Some(delays), .. }) = &mut self.observed {
+            delays.change_queue(&config);
+        }
         if !self.queue.change(&config, &mut released.dropped) {
             empty(&mut self.queue, at, &mut released.dropped);
             let counters = self.queue.counters();

@@ -27,41 +27,54 @@ words! {
 impl Tins {
     /// Returns the tin of each code point: `diffserv3[]` and its like.
     pub(super) fn map(self) -> [u8; 64] {
-        let mut map = [0; 64];
-        for (dscp, tin) in map.iter_mut().enumerate() {
-            *tin = match self {
-                Self::Besteffort => 0,
-                Self::Precedence => dscp as u8 >> 3,
-                Self::Diffserv3 => match dscp {
-                    LE | CS1 => 1,
-                    TOS4 | VA | EF | CS6 | CS7 => 2,
-                    _ => 0,
+        core::array::from_fn(|dscp| self.of(dscp))
+    }
+
+    /// Returns the tin of a code point.
+    pub(super) const fn of(self, dscp: usize) -> u8 {
+        match self {
+            Self::Besteffort => 0,
+            Self::Precedence => dscp as u8 >> 3,
+            Self::Diffserv3 => match dscp {
+                LE | CS1 => 1,
+                TOS4 | VA | EF | CS6 | CS7 => 2,
+                _ => 0,
+            },
+            Self::Diffserv4 => match dscp {
+                LE | CS1 => 1,
+                VA | EF | CS4 | CS5 | CS6 | CS7 => 3,
+                TOS4 | CS2 | CS3 => 2,
+                _ if matches!(assured(dscp), Some(2..=4)) => 2,
+                _ => 0,
+            },
+            Self::Diffserv8 => match dscp {
+                LE => 0,
+                TOS2 | CS1 => 1,
+                CS3 => 3,
+                TOS4 => 4,
+                CS2 => 5,
+                VA | EF | CS4 | CS5 => 6,
+                CS6 | CS7 => 7,
+                _ => match assured(dscp) {
+                    Some(1) => 1,
+                    Some(2) => 4,
+                    Some(_) => 3,
+                    None => 2,
                 },
-                Self::Diffserv4 => match dscp {
-                    LE | CS1 => 1,
-                    VA | EF | CS4 | CS5 | CS6 | CS7 => 3,
-                    TOS4 | CS2 | CS3 => 2,
-                    _ if matches!(assured(dscp), Some(2..=4)) => 2,
-                    _ => 0,
-                },
-                Self::Diffserv8 => match dscp {
-                    LE => 0,
-                    TOS2 | CS1 => 1,
-                    CS3 => 3,
-                    TOS4 => 4,
-                    CS2 => 5,
-                    VA | EF | CS4 | CS5 => 6,
-                    CS6 | CS7 => 7,
-                    _ => match assured(dscp) {
-                        Some(1) => 1,
-                        Some(2) => 4,
-                        Some(_) => 3,
-                        None => 2,
-                    },
-                },
-            };
+            },
         }
-        map
+    }
+
+    /// Returns the names of the tins, as tc shows them.
+    pub(super) const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Besteffort => &[],
+            Self::Diffserv3 => &["best-effort", "bulk", "voice"],
+            Self::Diffserv4 => &["best-effort", "bulk", "video", "voice"],
+            Self::Diffserv8 | Self::Precedence => {
+                &["tin-0", "tin-1", "tin-2", "tin-3", "tin-4", "tin-5", "tin-6", "tin-7"]
+            }
+        }
     }
 
     /// Returns the number of tins.

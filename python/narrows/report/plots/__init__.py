@@ -11,12 +11,13 @@ from narrows.report.plots.goodput import goodput, goodput_groups, goodputs, seri
 from narrows.report.plots.response_cdf import response_cdf
 from narrows.report.plots.sojourn import sojourn
 from narrows.report.plots.utilisation import utilisation
-from narrows.report.plots.waits import waiting_classes, waits
+from narrows.report.plots.waits import class_waits, waiting_classes, waits
 
 __all__ = [
     "QUANTITIES",
     "attempts",
     "backlog",
+    "class_waits",
     "delayed_groups",
     "delays",
     "drop_rate",

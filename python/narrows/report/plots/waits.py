@@ -36,9 +36,30 @@ def waits(runs: Mapping[str, Run], link: str, ecn: str | None = None) -> Declara
         each=() if ecn else ("ecn",),
     )
     whose = f" of {ecn} packets" if ecn else ""
+    name = f"waits-{link}" + (f"-{ecn}" if ecn else "")
+    return _declared(name, f"Time{whose} in the queue at {link}", series)
+
+
+def class_waits(link: str) -> Declaration:
+    """The share of packets of each class of a queue that waited at least so long.
+
+    Args:
+        link: A link of `monitor.queue_delays` whose queue has classes: bands, tins, or those of
+            DualPI2.
+    """
+    series = Series(
+        *("{class}", "queue_class_delay_bins", "from_ms", "at_least_percent"),
+        {"link": link},
+        "before",
+        each=("class",),
+    )
+    return _declared(f"class-waits-{link}", f"Time in each class of the queue at {link}", series)
+
+
+def _declared(name: str, title: str, series: Series) -> Declaration:
     return Declaration(
-        f"waits-{link}" + (f"-{ecn}" if ecn else ""),
-        f"Time{whose} in the queue at {link}",
+        name,
+        title,
         Axis("time until transmission began (ms)", ends=(0.0, None)),
         Axis("packets that waited\nso long or longer (%)", log=True),
         (series,),
