@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from narrows.new import PARTS
+
 ROOT = Path(__file__).parents[2]
 
 # units <- qdisc <- link <- sim; units <- transport <- apps <- sim; wire stands alone; capture sits
@@ -89,10 +91,27 @@ def test_every_crate_has_a_rule() -> None:
     assert packages().keys() == MAY_USE.keys()
 
 
-@pytest.mark.parametrize(
-    "name", ["narrows-units", "narrows-qdisc", "narrows-link", "narrows-transport"]
-)
-def test_crates_for_other_programs_can_be_packaged(name: str) -> None:
+_SCRIPT = (ROOT / "tools/package_crates.sh").read_text()
+PACKAGED = "".join(re.findall(r'^crates="(.*)"$', _SCRIPT, flags=re.M)).split()
+ALONE = {"narrows-units", "narrows-qdisc", "narrows-link", "narrows-transport"}
+"""Crates for other programs, which need no standard library."""
+
+
+def test_what_the_crates_of_narrows_new_need_is_packaged() -> None:
+    """In an order in which a registry takes them: each after those that it needs."""
+    assert set(PACKAGED) >= {f"narrows-{crate}" for part in PARTS.values() for crate in part.crates}
+    for place, name in enumerate(PACKAGED):
+        needs = {each["name"] for each in packages()[name]["dependencies"]}
+        assert {each for each in needs if each.startswith("narrows-")} <= set(PACKAGED[:place])
+
+
+def test_no_other_crate_can_be_published() -> None:
+    open_ = {name for name, package in packages().items() if package["publish"] is None}
+    assert open_ == set(PACKAGED)
+
+
+@pytest.mark.parametrize("name", PACKAGED)
+def test_crates_can_be_packaged(name: str) -> None:
     """Their documents and licences are in the package, and point at nothing outside.
 
     `make package` builds it.
@@ -106,7 +125,7 @@ def test_crates_for_other_programs_can_be_packaged(name: str) -> None:
     for licence in ("LICENSE-APACHE", "LICENSE-MIT"):
         assert licence in listed
         assert (folder / licence).read_text() == (ROOT / licence).read_text()
-    assert "#![no_std]" in (folder / "src/lib.rs").read_text()
+    assert ("#![no_std]" in (folder / "src/lib.rs").read_text()) is (name in ALONE)
     page = (folder / "README.md").read_text()
     for target in re.findall(r"\]\(([^)#]+)", page):
         assert target.startswith("https://") or target in listed
@@ -114,7 +133,7 @@ def test_crates_for_other_programs_can_be_packaged(name: str) -> None:
         if path.endswith(".rs"):
             text = (folder / path).read_text()
             assert "../../" not in text, f"{path} reads what is not in the package"
-            for word in ("scenario", "Python", "docs/"):
+            for word in ("scenario", "Python", "docs/") if name in ALONE else ():
                 assert word not in text, f"{path} speaks of what a user of the crate does not have"
     manifest = packages()[name]
     assert manifest["readme"] == "README.md"
