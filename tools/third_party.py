@@ -1,10 +1,9 @@
-"""Writes LICENSE-THIRD-PARTY: whose code a wheel contains besides ours, with the licences' texts.
+"""Writes LICENSE-THIRD-PARTY, here and in gateway/: whose code is handed out besides ours.
 
     .venv/bin/python tools/third_party.py
 
-It asks cargo for the crates of the extension, of narrows-live and of the laboratory page, and takes
-the texts from the packages that cargo has unpacked. Run it after `make lock` and after a new
-dependency.
+It asks cargo for the crates in a wheel and in the gateway, and takes the licences' texts from the
+packages that cargo has unpacked. Run it after `make lock` and after a new dependency.
 """
 
 from __future__ import annotations
@@ -12,22 +11,62 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 CHECKOUT = Path(__file__).parents[1]
-WRITTEN = CHECKOUT / "LICENSE-THIRD-PARTY"
-IN_THE_WHEEL = ("narrows-python", "narrows-live", "narrows-web")
-TARGETS = ("x86_64-unknown-linux-gnu", "aarch64-apple-darwin")
+
+
+class Product(NamedTuple):
+    """What is handed out with crates of others in it."""
+
+    written: Path
+    """The file that names them."""
+    packages: Sequence[str]
+    features: str
+    targets: Sequence[str]
+    title: str
+    contains: str
+
+
+WHEEL = Product(
+    CHECKOUT / "LICENSE-THIRD-PARTY",
+    ("narrows-python", "narrows-live", "narrows-web"),
+    "",
+    ("x86_64-unknown-linux-gnu", "aarch64-apple-darwin"),
+    "Code of others in a wheel of narrows",
+    """\
+A wheel contains the crates below, compiled into the extension narrows._core, into the program
+narrows-live, and into the laboratory page. NOTICE names what else a wheel contains.
+""",
+)
+GATEWAY = Product(
+    CHECKOUT / "gateway/LICENSE-THIRD-PARTY",
+    ("narrows-gateway",),
+    "narrows-gateway/ebpf",
+    ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"),
+    "Code of others in narrows-gateway",
+    """\
+The program contains the crates below, and libbpf, which the crate libbpf-sys compiles; of libbpf's
+licences, BSD-2-Clause. Libraries such as libelf come from the machine.
+""",
+)
+PRODUCTS = (WHEEL, GATEWAY)
+
+CHOSEN = {
+    "Unlicense OR MIT": "LICENSE-MIT",
+    "LGPL-2.1-only OR BSD-2-Clause": "LICENSE.BSD-2-Clause",
+}
+"""Whose text is in the file, where the authors offer a choice without Apache-2.0."""
 
 _HEAD = """\
-Code of others in a wheel of narrows
-====================================
+{title}
+{line}
 
-tools/third_party.py writes this file. A wheel contains the crates below, compiled into the
-extension narrows._core, into the program narrows-live, and into the laboratory page. Where the
-authors of a crate offer a choice that includes the Apache License 2.0, narrows takes that licence,
-whose text is in LICENSE-APACHE. NOTICE names what else a wheel contains.
+{contains}
+Where the authors of a crate offer a choice that includes the Apache License 2.0, narrows takes that
+licence, whose text is in LICENSE-APACHE. tools/third_party.py writes this file.
 
 Under the Apache License 2.0
 ----------------------------
@@ -42,7 +81,7 @@ Under other licences
 
 
 class Crate(NamedTuple):
-    """A crate of others that is compiled into a wheel."""
+    """A crate of others that is compiled into a product."""
 
     name: str
     version: str
@@ -61,18 +100,19 @@ class Crate(NamedTuple):
         return f"{self.name} ({self.licence})"
 
 
-def crates() -> list[Crate]:
-    """The crates of others that a wheel for Linux or macOS contains, in order of their names.
+def crates(product: Product) -> list[Crate]:
+    """The crates of others that a product contains, in order of their names.
 
     Raises:
         subprocess.CalledProcessError: cargo says no.
     """
     found = set()
-    for target in TARGETS:
+    for target in product.targets:
         command = ["cargo", "tree", "--locked", "--quiet", "--prefix", "none", "--target", target]
         command += ["--edges", "normal,no-proc-macro", "--format", "{p}|{l}"]
-        for package in IN_THE_WHEEL:
+        for package in product.packages:
             command += ["--package", package]
+        command += ["--features", product.features]
         told = subprocess.run(command, cwd=CHECKOUT, check=True, stdout=subprocess.PIPE, text=True)
         for line in told.stdout.splitlines():
             package, _, licence = line.removesuffix(" (*)").partition("|")
@@ -100,16 +140,20 @@ def texts(crate: Crate) -> list[str]:
     ]
     if not files:
         raise SystemExit(f"{crate.name}: no licence in its package; hint: cargo fetch --locked")
-    if crate.licence == "Unlicense OR MIT":
-        files = [path for path in files if path.name == "LICENSE-MIT"]
+    if chosen := CHOSEN.get(crate.licence):
+        files = [path for path in files if path.name == chosen]
+    # The library itself, which the crate compiles.
+    files += [path for folder in folders[:1] for path in folder.glob("libbpf/LICENSE.BSD-2-Clause")]
     return [path.read_text(encoding="utf-8").strip() for path in files]
 
 
-def whole() -> str:
-    """The text of the file."""
-    ours = crates()
+def whole(product: Product) -> str:
+    """The text of a product's file."""
+    ours = crates(product)
     names = dict.fromkeys(crate.line for crate in ours if crate.takes_apache)
-    parts = [_HEAD, *(f"{line}\n" for line in names), _TEXTS]
+    title, contains = product.title, product.contains
+    head = _HEAD.format(title=title, line="=" * len(title), contains=contains)
+    parts = [head, *(f"{line}\n" for line in names), _TEXTS]
     shown: dict[str, list[str]] = {}
     for crate in ours:
         if not crate.takes_apache:
@@ -121,4 +165,5 @@ def whole() -> str:
 
 
 if __name__ == "__main__":
-    WRITTEN.write_text(whole(), encoding="utf-8")
+    for product in PRODUCTS:
+        product.written.write_text(whole(product), encoding="utf-8")

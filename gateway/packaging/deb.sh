@@ -4,8 +4,8 @@
 #
 #   gateway/packaging/deb.sh [PROGRAM [FOLDER]]     # target/release/narrows-gateway, target
 #
-# VERSION replaces the version in Cargo.toml. Needs dpkg-dev and binutils, and no root. Prints the
-# package's path.
+# VERSION replaces the version in Cargo.toml, and MAINTAINER the maintainer. The bytes depend on nothing
+# else if SOURCE_DATE_EPOCH is set. Needs dpkg-dev and binutils, and no root. Prints the package's path.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 gateway=$here/.. root=$here/../..
@@ -19,6 +19,9 @@ grep -q bpf_sk_assign_tcp_reqsk "$program" 2>/dev/null || {
 	exit 2
 }
 version=${VERSION:-$(sed -n 's/^version = "\(.*\)"/\1/p' "$gateway/Cargo.toml")}
+# Nobody answers mail for a project without a public address, and .invalid says so (RFC 2606). Who hands
+# the package to others gives their own: MAINTAINER="Name <address>".
+maintainer=${MAINTAINER:-The narrows maintainers <maintainers@narrows.invalid>}
 architecture=$(dpkg --print-architecture)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -29,12 +32,13 @@ strip --strip-unneeded "$tree/usr/sbin/narrows-gateway"
 doc=$tree/usr/share/doc/narrows-gateway
 install -d "$doc"
 {
-	echo "Files: *"
-	echo "License: MIT or Apache-2.0"
-	echo
-	cat "$root/LICENSE-MIT"
-	echo
-	cat "$root/LICENSE-APACHE"
+	echo "narrows-gateway. $(sed -n '/^Copyright/p' "$root/LICENSE-MIT")"
+	echo "Under the MIT licence or the Apache License 2.0, at your choice; the eBPF programs in it under MIT"
+	echo "or GPL-2.0. Debian has the Apache License in /usr/share/common-licenses/Apache-2.0."
+	for text in "$root/LICENSE-MIT" "$gateway/LICENSE-THIRD-PARTY"; do
+		printf '\n%s\n\n' ----------------------------------------
+		cat "$text"
+	done
 } >"$doc/copyright"
 
 mkdir -p "$work/debian" "$tree/DEBIAN"
@@ -49,7 +53,7 @@ cat >"$tree/DEBIAN/control" <<-END
 	Package: narrows-gateway
 	Version: $version
 	Architecture: $architecture
-	Maintainer: narrows <narrows@example.org>
+	Maintainer: $maintainer
 	Installed-Size: $(du -sk --exclude=DEBIAN "$tree" | cut -f1)
 	Depends: $depends
 	Recommends: iproute2

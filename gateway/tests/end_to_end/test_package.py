@@ -256,7 +256,7 @@ def test_the_rpm_is_the_same_package(tmp_path: Path) -> None:
     there = {words[1]: words[0] for words in map(str.split, shown)}
     # Licences stand in Debian's file "copyright".
     doc = "/usr/share/doc/narrows-gateway"
-    licences = {f"{doc}/LICENSE-MIT", f"{doc}/LICENSE-APACHE"}
+    licences = {f"{doc}/LICENSE-{name}" for name in ("MIT", "APACHE", "THIRD-PARTY")}
     names = {
         words[-1][1:].replace("/lib/systemd", "/usr/lib/systemd", 1): words for words in packed
     }
