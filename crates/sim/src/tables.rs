@@ -142,17 +142,17 @@ rows! {
         dropped_packets: u64 ["packets"];
         /// Mean time from arrival until transmission began; null: none was sent.
         wait_mean_ms: f64 ["ms", null];
-        /// Median of these times; null: as there. Quantiles are exact to 1 %.
+        /// Median of these times; null: none was sent. Quantiles are exact to 1 %.
         wait_p50_ms: f64 ["ms", null];
-        /// Their 95th percentile; null: as there.
+        /// Their 95th percentile; null: none was sent.
         wait_p95_ms: f64 ["ms", null];
-        /// Their 99th percentile; null: as there.
+        /// Their 99th percentile; null: none was sent.
         wait_p99_ms: f64 ["ms", null];
-        /// The time that 99.9 % of them do not exceed; null: as there.
+        /// The time that 99.9 % of them do not exceed; null: none was sent.
         wait_p999_ms: f64 ["ms", null];
-        /// The time that 99.99 % of them do not exceed; null: as there.
+        /// The time that 99.99 % of them do not exceed; null: none was sent.
         wait_p9999_ms: f64 ["ms", null];
-        /// The longest; null: as there.
+        /// The longest; null: none was sent.
         wait_max_ms: f64 ["ms", null];
     }
 }
