@@ -129,6 +129,8 @@ autodoc_typehints_format = "short"
 suppress_warnings = ["ref.python"]
 
 html_theme = "furo"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 html_title = f"narrows {release}"
 html_copy_source = False
 html_show_copyright = False
@@ -181,8 +183,8 @@ ADDED = {
 }
 BEFORE = {"README": "## Three commands", "docs/lab": "![The laboratory page"}
 OPEN = """\
-<p><a href="{}lab/index.html"><strong>Open the laboratory page.</strong></a> It does not run from a
-file on your disk; there, use <code>narrows lab</code>.</p>
+<p><a href="{}lab/index.html"><strong>Open the laboratory page.</strong></a> From a file on your
+disk, use <code>narrows lab</code> instead.</p>
 
 """
 

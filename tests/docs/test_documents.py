@@ -58,7 +58,9 @@ ASSERTING = (
 
 FOLLOWED = {
     "README.md": 3,
+    "docs/dns-quic.md": 1,
     "docs/dns-tls.md": 1,
+    "docs/dns-transports.md": 1,
     "docs/guide.md": 10,
     "docs/learning.md": 1,
     "docs/queues.md": 1,

@@ -92,7 +92,7 @@ def test_accuracy_has_the_agreement_with_linux_6() -> None:
     assert ", ".join(f"{name} {part}" for name, part in zip(names, parts, strict=True)) in ACCURACY
     agreeing = sum(row["agrees"] for row in linux["metrics"])
     assert f"{WORDS[agreeing].capitalize()} of these {WORDS[len(means)]} are within" in ACCURACY
-    assert f"`narrows agreement --draws {linux['draws']} --seed {linux['seed']}`" in ACCURACY
+    assert f"narrows agreement --draws {linux['draws']} --seed {linux['seed']}" in ACCURACY
 
 
 def test_accuracy_has_the_agreement_without_quic() -> None:
