@@ -243,6 +243,19 @@ def test_filters_match_code_points() -> None:
     assert words.endswith("prio 1 u32 match ip dsfield 0xb8 0xfc flowid 10:1")
 
 
+def test_filters_match_all_addresses_of_a_host() -> None:
+    """A host has an address for each flavour of connections, 172.16.x.y to 172.31.x.y."""
+    bands = (
+        '[{ name = "one", match = [{ source = "far", destination = "near" }] }, { name = "rest" }]'
+    )
+    queue = f'{{ kind = "prio", bands = {bands} }}'
+    job = designed(dumbbell(links__bottleneck__forward__queue=queue))
+    (words,) = [line for line in job["tc"]["n4"] if "match u32" in line]
+    # The first and the third node.
+    ends = "match u32 0xac100001 0xfff0ffff at 12 match u32 0xac100003 0xfff0ffff at 16"
+    assert words.endswith(f"u32 {ends} flowid 10:1")
+
+
 def test_a_flood_of_syns_needs_the_cookies_of_its_server() -> None:
     """A kernel without them is refused when the network is built."""
     scenario = Scenario.load(EXAMPLES[0].with_name("syn-flood.toml"))

@@ -85,6 +85,45 @@ def test_a_band_takes_marked_datagrams_first(guest: str, *, simulated: bool) -> 
     assert late.get_column("delay_max_ms").max() < 5.0 + 2.0 + 6.1 + 1.0  # type: ignore[operator]
 
 
+# ARP goes to the last band. Behind 1000 packets, its replies would come too late for the router.
+HOSTS = """
+[[links]]
+name = "wan"
+between = ["R", "b"]
+rate = "2 Mbit/s"
+delay = "5 ms"
+queue = { kind = "prio", bands = [
+    { name = "urgent", match = [{ source = "a", destination = "b" }] },
+    { name = "rest", queue = { kind = "pfifo", limit = 50 } },
+] }
+
+[[links]]
+name = "first"
+between = ["a", "R"]
+rate = "100 Mbit/s"
+delay = "0 s"
+
+[[links]]
+name = "second"
+between = ["c", "R"]
+rate = "100 Mbit/s"
+delay = "0 s"
+"""
+
+
+@pytest.mark.parametrize("simulated", [True, False], ids=["simulator", "kernel"])
+def test_a_band_takes_the_packets_of_a_host_first(guest: str, *, simulated: bool) -> None:
+    calls = CALLS.replace('dscp = "EF"\n', "").replace(
+        'name = "rest"\nsender = "a"', 'name = "rest"\nsender = "c"'
+    )
+    text = LINE[: LINE.index("[[links]]")] + HOSTS + calls
+    found = run(Scenario.parse(text), backend="sim" if simulated else guest)
+    late = found.table("streams").filter(pl.col("t_s") > 5.0)
+    assert late.get_column("lost_packets").sum() == 0
+    assert late.get_column("delay_max_ms").max() < 5.0 + 2.0 + 6.1 + 1.0  # type: ignore[operator]
+    assert found.flows["bytes_received"].sum() > 0.5e6
+
+
 @pytest.mark.parametrize("simulated", [True, False], ids=["simulator", "kernel"])
 def test_a_link_changes_its_queue_and_its_losses(guest: str, *, simulated: bool) -> None:
     """CoDel takes over from a FIFO at 20 s, and a tenth of the packets is lost from 40 s on."""

@@ -73,6 +73,7 @@ CASES = [
     ("traffic/0/tcp", {"msss": 1}, "traffic[0].tcp.msss: is not a known key; hint: did you mean \"mss\""),
     ("monitor/queue", {}, "monitor.queue: is not a known key; hint: did you mean \"queue_delays\" or \"queues\"?"),
     ("links/0/a b", 1, "links[0].\"a b\": is not a known key"),
+    ("links/0/queue", {"kind": "prio", "bands": [{"name": "x", "match": [{"source": "r"}]}, {"name": "y"}]}, "links[0].queue.bands[0].match[0].source: \"r\" is not a node"),
     # Missing keys.
     ("name", ..., "name: is missing"),
     ("links", ..., "links: is missing"),

@@ -374,6 +374,8 @@ def test_queues_inside_queues_come_to_the_plan() -> None:
         "min_bytes": None,
         "max_bytes": None,
         "dscp": None,
+        "source": None,
+        "destination": None,
     }
     dns, rest = plan["prio"]["bands"]
     assert dns == {
@@ -383,6 +385,7 @@ def test_queues_inside_queues_come_to_the_plan() -> None:
     }
     web, other = rest["queue"]["classes"]["classes"]
     whole = {**conditions, "port": None, "min_bytes": 100, "max_bytes": 900, "dscp": None}
+    whole |= {"source": None, "destination": None}
     assert web["match"] == [whole]
     assert (web["rate"], web["burst"]) == (2_000_000, 9000)
     # RED's average decays by the rate that serves it.

@@ -1,10 +1,13 @@
 //! Filters: which packets belong to a band or class.
 //!
 //! Source: a small part of tc-flower(8): `protocol` is its `ip_proto`, `sport` and `dport` are its
-//! `src_port` and `dst_port`, `dscp` the upper six bits of its `ip_tos`. `port` (either end), lengths and ECN are not in flower; u32 and
-//! ematch have them.
+//! `src_port` and `dst_port`, `source` and `destination` its `src_ip` and `dst_ip`, `dscp` the upper
+//! six bits of its `ip_tos`. `port` (either end), lengths and ECN are not in flower; u32 and ematch
+//! have them.
 
-use crate::settings::{MOST_BYTES, Settings, any, codepoint, one_of, settings, size, whole};
+use crate::settings::{
+    Kind, MOST_BYTES, Rule, Setting, Settings, Value, any, codepoint, one_of, settings, size, whole,
+};
 use crate::{AnyConfig, ConfigError, Packet, Protocol};
 use alloc::format;
 use alloc::string::String;
@@ -29,6 +32,36 @@ settings! {
         ecn: Option<bool> = None, any();
         /// Its Differentiated Services code point (RFC 2474): a number, or a name such as `"EF"`.
         dscp: Option<u8> = None, codepoint();
+        /// The host that it comes from, by the name of its node.
+        source: Option<Host> = None, any();
+        /// The host that it goes to.
+        destination: Option<Host> = None, any();
+    }
+}
+
+/// A host at an end of a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(untagged))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Host {
+    /// Its number, as in [`Packet::hosts`].
+    Number(u32),
+    /// Its name. A program that reads names gives the number in its place, since no packet has one.
+    Name(String),
+}
+
+impl Setting for Host {
+    const KIND: Kind = Kind::Name;
+
+    fn value(&self) -> Value {
+        match self {
+            Self::Number(number) => Value::Whole((*number).into()),
+            Self::Name(name) => Value::Name(name.clone()),
+        }
+    }
+
+    fn check(&self, _key: &str, _rule: &Rule) -> Result<(), ConfigError> {
+        Ok(())
     }
 }
 
@@ -52,6 +85,10 @@ impl Filter {
     #[inline]
     pub fn matches<P: Packet>(&self, packet: &P) -> bool {
         let (source, destination) = packet.ports();
+        let (from, to) = packet.hosts();
+        let is = |host: &Option<Host>, number| {
+            host.as_ref().is_none_or(|host| *host == Host::Number(number))
+        };
         self.protocol.is_none_or(|protocol| packet.protocol() == protocol)
             && self.port.is_none_or(|port| source == port || destination == port)
             && self.sport.is_none_or(|port| source == port)
@@ -60,6 +97,8 @@ impl Filter {
             && self.max_bytes.is_none_or(|bytes| packet.bytes() <= bytes)
             && self.ecn.is_none_or(|ecn| packet.ecn().is_capable() == ecn)
             && self.dscp.is_none_or(|dscp| packet.dscp() == dscp)
+            && is(&self.source, from)
+            && is(&self.destination, to)
     }
 }
 
@@ -193,6 +232,17 @@ mod tests {
         let marked = TestPacket { ecn: Ecn::Ce, ..dns() };
         assert!(Filter { ecn: Some(true), ..any() }.matches(&marked));
         let urgent = TestPacket { dscp: 46, ..dns() };
+        let host = |number| Some(Host::Number(number));
+        for (filter, matches) in [
+            (Filter { source: host(3), ..any() }, true),
+            (Filter { source: host(4), ..any() }, false),
+            (Filter { destination: host(4), ..any() }, true),
+            (Filter { source: host(3), destination: host(3), ..any() }, false),
+            (Filter { source: Some(Host::Name("a".into())), ..any() }, false),
+        ] {
+            let packet = TestPacket { hosts: (3, 4), ..dns() };
+            assert_eq!(filter.matches(&packet), matches, "{filter:?}");
+        }
         let of = |dscp| Filter { dscp: Some(dscp), ..any() };
         assert!(of(46).matches(&urgent) && !of(0).matches(&urgent) && of(0).matches(&dns()));
     }

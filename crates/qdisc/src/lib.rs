@@ -41,7 +41,7 @@ pub mod traffic;
 pub use counters::Counters;
 pub use custom::{Custom, Item, Outside};
 pub use disciplines::{AnyConfig, AnyQdisc, AtEnqueue, Listed, Visit};
-pub use filter::Filter;
+pub use filter::{Filter, Host};
 pub use hash::mix;
 pub use packet::{Ack, DropReason, Dropped, Packet, Protocol, Verdict};
 pub use properties::{Discipline, Levels};

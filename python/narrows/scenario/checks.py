@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from narrows.scenario.amounts import SECOND
 from narrows.scenario.declared import find
 from narrows.scenario.quantities import refuse
+from narrows.scenario.queues.filters import ENDS, filters
 from narrows.scenario.routing import MOST_HOPS, Network, PathError, RoutesError
 from narrows.scenario.rules import Fault, Faults, Unknown, Unreadable, known, until_unknown
 from narrows.scenario.suggestions import suggestion
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from narrows.scenario.dns import Dns
     from narrows.scenario.links import Direction, Link
     from narrows.scenario.monitor import Sampler
+    from narrows.scenario.queues import Discipline
     from narrows.scenario.tables import Tables
     from narrows.scenario.traffic import Amount, Countable, Group, Leg
     from narrows.scenario.traffic.base import Names
@@ -43,6 +45,7 @@ def faults(scenario: Tables) -> Faults:
         _counts_are_bounded,
         _starts_are_in_time,
         _queues_are_bounded,
+        _filters_name_nodes,
         _monitors_are_known,
         _window_is_possible,
         _changes_are_possible,
@@ -235,6 +238,31 @@ def _queues_are_bounded(scenario: Tables) -> Faults:
                 f"links[{index}].queue",
             )
             return
+
+
+def _filters_name_nodes(scenario: Tables) -> Faults:
+    names = node_names(scenario)
+    members = set(names)
+    for key, queue in _queues(scenario):
+        for below, match in filters(queue.plain()):
+            for end in ENDS:
+                name = match[end]
+                if name is not None and name not in members:
+                    what = f'"{name}" is not a node'
+                    yield refuse(what, suggestion(name, names), f"{key}.{below}.{end}")
+
+
+def _queues(scenario: Tables) -> Iterator[tuple[str, Discipline]]:
+    """The queues of links and of their changes, each after the key of its table."""
+    for index, link in enumerate(scenario.links):
+        for name, part in (("", link), (".forward", link.forward), (".backward", link.backward)):
+            queue = None if part is None else known(part, "queue")
+            if queue is not None:
+                yield f"links[{index}]{name}", queue
+    for index, change in enumerate(scenario.changes):
+        queue = known(change, "queue")
+        if queue is not None:
+            yield f"changes[{index}]", queue
 
 
 def _buckets(link: Link, held: dict[int, int]) -> Iterator[int]:

@@ -14,6 +14,7 @@ from narrows.scenario.amounts import SECOND
 from narrows.scenario.declared import DeclaredTable
 from narrows.scenario.planner import Planner
 from narrows.scenario.queues import Discipline
+from narrows.scenario.queues.filters import with_numbers
 
 if TYPE_CHECKING:
     from narrows.scenario.links import Direction
@@ -72,7 +73,7 @@ def lower(
         "event_limit": event_limit,
         "nodes": nodes,
         "links": _links(directions, index),
-        "changes": _changes(scenario, directions),
+        "changes": _changes(scenario, directions, index),
         "tcp": planner.tcp,
         "paths": planner.paths,
         "applications": planner.applications,
@@ -100,7 +101,7 @@ def _links(directions: list[Direction], index: dict[str, int]) -> list[dict[str,
         key = id(value), rate
         if key not in shared:
             queue = isinstance(value, Discipline)
-            shared[key] = value.settled(rate) if queue else value.plain()
+            shared[key] = with_numbers(value.settled(rate), index) if queue else value.plain()
         return shared[key]
 
     return [
@@ -116,7 +117,9 @@ def _links(directions: list[Direction], index: dict[str, int]) -> list[dict[str,
     ]
 
 
-def _changes(scenario: Tables, directions: list[Direction]) -> list[dict[str, Any]]:
+def _changes(
+    scenario: Tables, directions: list[Direction], index: dict[str, int]
+) -> list[dict[str, Any]]:
     """Changes of directed links in the order of time, each with the rate from then on."""
     changes = [
         {
@@ -139,7 +142,7 @@ def _changes(scenario: Tables, directions: list[Direction]) -> list[dict[str, An
             rates[link] = rate
             given = {"rate": rate, "delay": change.delay, "state": change.state}
             if change.queue is not None:
-                given["queue"] = change.queue.settled(rate)
+                given["queue"] = with_numbers(change.queue.settled(rate), index)
             for key in ("jitter", "loss"):
                 value = getattr(change, key)
                 if value is not None:
