@@ -110,11 +110,14 @@ const MOST_WAITING: u64 = 10_240;
 
 impl Discipline for Config {
     const LABEL: &'static str = "CAKE";
-    const READS_HOSTS: bool = true;
     type Queue<P> = Cake<P>;
 
     fn build<P: Packet>(&self, seed: u64) -> Cake<P> {
         Cake::new(self.clone(), seed)
+    }
+
+    fn reads_hosts(&self) -> bool {
+        true
     }
 
     fn levels(&self) -> Levels {

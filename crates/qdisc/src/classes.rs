@@ -78,7 +78,6 @@ impl Settings for Config {
 impl Discipline for Config {
     const LABEL: &'static str = "Classful";
     const READS_PORTS: bool = true;
-    const READS_HOSTS: bool = true;
     type Queue<P> = Classes<P>;
 
     fn build<P: Packet>(&self, seed: u64) -> Classes<P> {
@@ -108,6 +107,10 @@ impl Discipline for Config {
 
     fn inner(&self) -> Vec<(String, &AnyConfig)> {
         inner("classes", &self.classes)
+    }
+
+    fn reads_hosts(&self) -> bool {
+        true
     }
 
     fn inner_mut(&mut self) -> Vec<&mut AnyConfig> {

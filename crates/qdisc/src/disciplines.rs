@@ -143,11 +143,12 @@ macro_rules! disciplines {
                 }
             }
 
-            /// Returns whether the discipline looks at a packet's [hosts](Packet::hosts).
-            pub const fn reads_hosts(&self) -> bool {
+            /// Returns whether the discipline looks at a packet's [hosts](Packet::hosts) or
+            /// [code point](Packet::dscp).
+            pub fn reads_hosts(&self) -> bool {
                 match self {
-                    $(Self::$early(_) => <$early_config as Discipline>::READS_HOSTS,)+
-                    $(Self::$late(_) => <$late_config as Discipline>::READS_HOSTS,)+
+                    $(Self::$early(config) => config.reads_hosts(),)+
+                    $(Self::$late(config) => config.reads_hosts(),)+
                     Self::Custom(_) => true,
                 }
             }

@@ -32,8 +32,7 @@
 //!   packet was far larger than the quantum, they pass in one step.
 //! - Settings that Linux corrects silently (a quantum below 256, a batch of 0) are refused. So is a
 //!   limit of zero.
-//! - There are no filters (a `prio` above has them). Packets have no DSCP, so
-//!   `ce_threshold_selector` looks at the ECN field alone.
+//! - There are no filters (a `prio` above has them).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -72,7 +71,7 @@ settings! {
         /// Waiting time above which every ECN-capable packet is marked; none by default.
         ce_threshold: Option<Span> = None, any();
         /// `ce_threshold` is for packets whose byte of DSCP and ECN has this value in the bits of
-        /// `ce_threshold_mask`: 1 with the mask 3 is ECT(1). DSCP is 0 here.
+        /// `ce_threshold_mask`: 1 with the mask 3 is ECT(1), 184 with the mask 252 is EF.
         ce_threshold_selector: u32 = 0, whole(0, 255);
         /// The bits of that byte to look at; none by default, which selects all packets.
         ce_threshold_mask: u32 = 0, whole(0, 255);
@@ -102,13 +101,6 @@ impl Settings for Config {
             )
             .or("ce_threshold_selector = 1 and ce_threshold_mask = 3 select ECT(1)"));
         }
-        if value & !u32::from(ECN_BITS) != 0 {
-            return Err(ConfigError::new(
-                "ce_threshold_selector",
-                "asks for a DSCP, and packets have none",
-            )
-            .or("0, 1, 2 or 3, the ECN field"));
-        }
         Ok(())
     }
 }
@@ -119,6 +111,10 @@ impl Discipline for Config {
 
     fn build<P: Packet>(&self, seed: u64) -> FqCodel<P> {
         FqCodel::new(self.clone(), seed)
+    }
+
+    fn reads_hosts(&self) -> bool {
+        self.ce_threshold_mask > u32::from(ECN_BITS)
     }
 
     fn levels(&self) -> Levels {
@@ -193,10 +189,7 @@ impl<P: Packet> FqCodel<P> {
                 target: config.target,
                 interval: config.interval,
                 ce_threshold: config.ce_threshold.unwrap_or(Span::MAX),
-                ce_selector: (
-                    config.ce_threshold_mask as u8 & ECN_BITS,
-                    config.ce_threshold_selector as u8,
-                ),
+                ce_selector: (config.ce_threshold_mask as u8, config.ce_threshold_selector as u8),
                 mtu: config.mtu.get(),
                 ecn: config.ecn,
                 when_empty: config.when_empty,

@@ -51,9 +51,9 @@ pub trait Packet {
 
     /// Returns numbers of the source and the destination host, for disciplines that isolate hosts
     /// and for filters: the addresses, or whatever is the same for the packets of a host. Zero if
-    /// they are unknown. Callers may leave them out if [`Discipline::READS_HOSTS`] is false.
+    /// they are unknown. Callers may leave them out if [`AnyConfig::reads_hosts`] is false.
     ///
-    /// [`Discipline::READS_HOSTS`]: crate::Discipline::READS_HOSTS
+    /// [`AnyConfig::reads_hosts`]: crate::AnyConfig::reads_hosts
     fn hosts(&self) -> (u32, u32) {
         (0, 0)
     }

@@ -51,7 +51,6 @@ impl Settings for Config {
 impl Discipline for Config {
     const LABEL: &'static str = "Priority";
     const READS_PORTS: bool = true;
-    const READS_HOSTS: bool = true;
     type Queue<P> = Prio<P>;
 
     fn build<P: Packet>(&self, seed: u64) -> Prio<P> {
@@ -78,6 +77,10 @@ impl Discipline for Config {
 
     fn inner(&self) -> Vec<(String, &AnyConfig)> {
         inner("bands", &self.bands)
+    }
+
+    fn reads_hosts(&self) -> bool {
+        true
     }
 
     fn inner_mut(&mut self) -> Vec<&mut AnyConfig> {

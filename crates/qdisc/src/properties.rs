@@ -19,8 +19,6 @@ pub trait Discipline: Declared {
     const NOTICES_IDLENESS: bool = true;
     /// Whether it looks at a packet's [ports](Packet::ports).
     const READS_PORTS: bool = false;
-    /// Whether it looks at a packet's [hosts](Packet::hosts).
-    const READS_HOSTS: bool = false;
 
     /// The discipline.
     type Queue<P>;
@@ -42,6 +40,12 @@ pub trait Discipline: Declared {
     /// ([`Qdisc::announce`](crate::Qdisc::announce)).
     fn reads_acks(&self) -> bool {
         self.inner().iter().any(|(_, inner)| inner.reads_acks())
+    }
+
+    /// Returns whether it, or a discipline inside it, looks at a packet's [hosts](Packet::hosts) or
+    /// [code point](Packet::dscp).
+    fn reads_hosts(&self) -> bool {
+        self.inner().iter().any(|(_, inner)| inner.reads_hosts())
     }
 
     /// Returns how many queues of its own it holds from the start.

@@ -207,7 +207,7 @@ impl<P> Books<'_, P> {
 /// Returns whether `ce_threshold` is for a packet.
 #[inline]
 fn selected<P: Packet>(packet: &Option<Stamped<P>>, (mask, value): (u8, u8)) -> bool {
-    packet.as_ref().is_some_and(|packet| packet.ecn() as u8 & mask == value)
+    packet.as_ref().is_some_and(|packet| (packet.dscp() << 2 | packet.ecn() as u8) & mask == value)
 }
 
 /// `INET_ECN_set_ce`, with a count.
