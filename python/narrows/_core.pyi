@@ -11,6 +11,7 @@ Texts = tuple[NDArray[numpy.uint32], list[str]]
 
 version: str
 build: str
+profile: str
 most_queries: int
 cut_off_remarks: frozenset[str]
 

@@ -12,12 +12,13 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "python" / "narrows"
 
-# Text and files made safe, and the types of plots' files. They know nothing of narrows, and every
-# part may import them.
-FOR_ALL = {"foreign_text", "plot_files", "private", "unfinished"}
+# Text and files made safe, the types of plots' files, and which narrows this is. They know nothing
+# else of narrows, and every part may import them.
+FOR_ALL = {"builds", "foreign_text", "plot_files", "private", "unfinished"}
 
 # The parts of narrows that each part may import besides itself. A part that is not listed fails.
 MAY_IMPORT: dict[str, set[str]] = {
+    "builds": {"_core"},
     "foreign_text": set(),
     "plot_files": set(),
     "private": set(),

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from narrows import Run, Scenario, run
+from narrows import Run, Scenario, _core, run
 from narrows.backends import BackendError
+from narrows.builds import THIS
 
 ROOT = Path(__file__).parents[2]
 SCENARIO = {
@@ -94,20 +95,39 @@ def program(code: str) -> str:
 
 
 def test_a_program_that_is_none_is_refused(tmp_path: Path) -> None:
-    greeting = json.dumps({"ok": "0.0.0"})
     cases = {
         "program:": "names no program",
         "program:'": "no closing quotation",
         "program:/nowhere/mine": "no such file or directory; hint: is it built",
         program("print('hello')"): "its standard output is not an answer; hint: print to standard",
         program("print(['ok'])"): "its standard output is not an answer",
-        program(f"print('{greeting}')"): "was built with narrows 0.0.0, but this is",
         program("raise SystemExit(3)"): r"ended \(exit code 3\) before the run did",
     }
     for backend, said in cases.items():
         with pytest.raises(BackendError, match=said):
             run(Scenario.from_dict(SCENARIO), backend=backend, out=tmp_path / "run")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("answer", "theirs"),
+    [
+        ({"ok": f"{_core.version} (0123456789ab)"}, f"{_core.version} (0123456789ab)"),
+        # Before builds were compared, programs said only their version.
+        ({"ok": _core.version}, _core.version),
+        ({"ok": ""}, ""),
+        ({"ok": "\x1b[2J\nit is the same"}, "\\x1b[2J\\nit is the same"),
+        ({"ok": [1]}, "[1]"),
+        ({}, "None"),
+    ],
+)
+def test_a_program_of_another_build_is_refused(answer: dict[str, object], theirs: str) -> None:
+    with pytest.raises(BackendError) as caught:
+        run(Scenario.from_dict(SCENARIO), backend=program(f"print({json.dumps(answer)!r})"))
+    assert str(caught.value) == (
+        f"{sys.executable}: was built with narrows {theirs}, but this is {THIS}; "
+        "hint: build it again; if it is the newer one, build narrows again"
+    )
 
 
 def test_a_program_captures_nothing() -> None:
@@ -120,7 +140,7 @@ def test_tables_that_are_none_are_refused() -> None:
     """An application's columns have different lengths."""
     code = """
 import json, sys
-import narrows._core as core
+from narrows.builds import THIS
 def say(value):
     print(json.dumps(value), flush=True)
 state = {"now_s": 1.0, "progress": 1.0, "events": 1, "stopped": "end"}
@@ -133,7 +153,7 @@ for line in sys.stdin:
         sys.stdout.write("".join(b for _, b in COLUMNS))
         sys.stdout.flush()
     else:
-        say({"ok": core.version})
+        say({"ok": THIS})
 """
     scenario = Scenario.from_dict(SCENARIO)
     uneven = f"COLUMNS = [('a', '[\"x\"]'), ('b', '[\"x\", \"y\"]')]\n{code}"
@@ -143,4 +163,6 @@ for line in sys.stdin:
     with pytest.raises(BackendError, match="its standard output is not an answer"):
         run(scenario, backend=program(broken))
     whole = f"COLUMNS = [('a', '[\"x\"]')]\n{code}"
-    assert run(scenario, backend=program(whole)).tables["own"]["a"].to_list() == ["x"]
+    found = run(scenario, backend=program(whole))
+    assert found.tables["own"]["a"].to_list() == ["x"]
+    assert (found.narrows, found.build) == (_core.version, _core.build)

@@ -49,7 +49,7 @@ def test_the_default_backend_is_the_one_of_the_library() -> None:
 
 
 def test_version(narrows: Narrows) -> None:
-    assert re.fullmatch(r"narrows \d+\.\d+\.\d+\S*\n", narrows("--version").stdout)
+    assert re.fullmatch(r"narrows \d+\.\d+\.\d+\S* \([0-9a-f]{12}\)\n", narrows("--version").stdout)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -62,6 +62,19 @@ def test_a_folder_of_an_earlier_version_lacks_columns(run: Run, tmp_path: Path) 
         Run.load(tmp_path / "a")
 
 
+def test_a_run_names_its_build_if_it_is_known(run: Run, tmp_path: Path) -> None:
+    run.save(tmp_path / "early")
+    assert Run.load(tmp_path / "early").build == run.build == ""
+    assert "build" not in json.loads((tmp_path / "early" / RUN_FILE).read_text())
+    synthetic_run(duration_s=60.0, workers=5, build="0123456789ab").save(tmp_path / "a")
+    document = json.loads((tmp_path / "a" / RUN_FILE).read_text())
+    assert document["build"] == Run.load(tmp_path / "a").build == "0123456789ab"
+    for wrong in (None, 1, ["0123456789ab"], {}, True):
+        (tmp_path / "a" / RUN_FILE).write_text(json.dumps({**document, "build": wrong}))
+        with pytest.raises(RunFolderError, match="build is of a wrong type"):
+            Run.load(tmp_path / "a")
+
+
 def test_every_table_can_be_written_as_csv(run: Run, tmp_path: Path) -> None:
     for name, table in run.tables.items():
         found = pl.read_csv(run.write_csv(name, tmp_path / f"{name}.csv"), infer_schema=False)

@@ -65,3 +65,7 @@ pub use self::message::{Datagram, LossReason, Lost, Message, Objection, Sent};
 pub use self::socket::{Association, Socket};
 pub use narrows_qdisc::{Random, stream_seed};
 pub use narrows_transport::Closed;
+
+/// A digest of this crate's sources, which `build.rs` makes.
+#[doc(hidden)]
+pub const SOURCES: &str = env!("NARROWS_SOURCES");

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //! -> the plan, as JSON on one line
-//! <- {"ok":"0.1.0"}                                with its version, or {"error":"what is wrong"}
+//! <- {"ok":"0.1.0 (3f2a9c0d11aa)"}                 with its version, or {"error":"what is wrong"}
 //! -> {"advance":10000}                             handle this many events
 //! -> "interrupt"                                   stop where it stands
 //! <- {"now_s":1.5,"progress":0.1,"events":10000,"stopped":"running"}
@@ -16,6 +16,9 @@
 //! <- {"tables":[{"name":"flows","columns":[{"name":"flow","type":"u32","bytes":400}, ...]}, ...]}
 //!    and the columns' values, one after the other, in that order
 //! ```
+//!
+//! narrows refuses a version and a build that are not its own: `ok` is what `narrows --version`
+//! prints.
 //!
 //! Numbers are little-endian, a flag is one byte, and a column of names is a JSON array. The
 //! program ends when its input does.
@@ -26,9 +29,9 @@ use std::fmt;
 use std::io::{self, BufRead, Write};
 use std::process::ExitCode;
 
-use narrows_sim::Simulation;
 use narrows_sim::plan::Plan;
 use narrows_sim::table::{Column, Table};
+use narrows_sim::{SOURCES, Simulation};
 use serde::{Deserialize, Serialize};
 
 pub use packets::packets;
@@ -64,7 +67,7 @@ pub fn converse<E: fmt::Display>(
         Ok(simulation) => simulation,
         Err(why) => return say(&mut output, &Reply::Error(why)),
     };
-    say(&mut output, &Reply::Ok(env!("CARGO_PKG_VERSION")))?;
+    say(&mut output, &Reply::Ok(&version()))?;
     loop {
         line.clear();
         if input.read_line(&mut line)? == 0 {
@@ -82,6 +85,23 @@ pub fn converse<E: fmt::Display>(
             Request::Tables => write_tables(&mut output, &simulation.tables())?,
         }
     }
+}
+
+/// Returns the version and, in brackets, the [`build`], as `narrows --version` prints them.
+pub fn version() -> String {
+    format!("{} ({})", env!("CARGO_PKG_VERSION"), build())
+}
+
+/// Returns a digest of the simulator's sources, as 12 hexadecimal digits.
+///
+/// Two programs have the same one if their simulators were built from the same sources, wherever
+/// and with whatever profile. Comments and tests do not count, nor does what the program adds.
+pub fn build() -> String {
+    let sources = SOURCES.into_iter().chain([env!("NARROWS_SOURCES")]);
+    let digest = sources.flat_map(str::bytes).fold(0xcbf2_9ce4_8422_2325_u64, |digest, byte| {
+        (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    format!("{:012x}", digest >> 16)
 }
 
 fn begin<E: fmt::Display>(

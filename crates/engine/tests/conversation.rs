@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use narrows_engine::converse;
+use narrows_engine::{build, converse, version};
 use narrows_sim::plan::Plan;
 
 /// The plan of a network without traffic, for a second.
@@ -24,7 +24,7 @@ fn a_plan_is_run_to_its_end_and_leaves_tables() {
     let (went_well, heard) = talk(&said, |_| Ok(()));
     assert!(went_well);
     let mut lines = heard.lines();
-    assert_eq!(lines.next(), Some(concat!(r#"{"ok":""#, env!("CARGO_PKG_VERSION"), r#""}"#)));
+    assert_eq!(lines.next(), Some(&*format!(r#"{{"ok":"{}"}}"#, version())));
     let state = lines.next().expect("it says how far it is");
     assert!(state.starts_with(r#"{"now_s":"#), "{state}");
     assert!(state.ends_with(r#""stopped":"end"}"#), "{state}");
@@ -46,4 +46,12 @@ fn what_is_wrong_is_said_and_not_run() {
 fn it_stops_where_it_stands() {
     let (_, heard) = talk(&format!("{PLAN}\n\"interrupt\"\n"), |_| Ok(()));
     assert!(heard.ends_with("\"stopped\":\"interrupted\"}\n"), "{heard}");
+}
+
+#[test]
+fn the_version_has_the_build_in_twelve_digits() {
+    let build = build();
+    assert_eq!(version(), format!("{} ({build})", env!("CARGO_PKG_VERSION")));
+    assert_eq!(build.len(), 12);
+    assert!(build.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')), "{build}");
 }

@@ -19,7 +19,8 @@ mod traces;
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;
-    module.add("build", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+    module.add("build", narrows_engine::build())?;
+    module.add("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
     controls::register(module)?;
     declared::register(module)?;
     intake::register(module)?;

@@ -50,6 +50,10 @@ pub use random::{Random, stream_seed};
 use narrows_units::{Bytes, Time};
 pub use narrows_units::{ConfigError, Ecn, settings};
 
+/// A digest of this crate's sources, which `build.rs` makes.
+#[doc(hidden)]
+pub const SOURCES: &str = env!("NARROWS_SOURCES");
+
 /// A queue discipline.
 ///
 /// # Call order

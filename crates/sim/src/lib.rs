@@ -28,3 +28,14 @@ pub use narrows_apps::{self as application, Random, record, table};
 pub use narrows_transport::{quic, tcp, tls};
 pub use network::{MOST_FLOWS, MOST_PACKETS};
 pub use tables::{FlowsRow, heads};
+
+/// Digests of the sources of this crate and of those below it, which each crate's `build.rs` makes.
+#[doc(hidden)]
+pub const SOURCES: [&str; 6] = [
+    narrows_units::SOURCES,
+    narrows_qdisc::SOURCES,
+    narrows_link::SOURCES,
+    narrows_transport::SOURCES,
+    narrows_apps::SOURCES,
+    env!("NARROWS_SOURCES"),
+];

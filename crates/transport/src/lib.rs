@@ -19,3 +19,7 @@ pub mod tls;
 
 pub use self::closed::Closed;
 pub use self::flow_sample::FlowSample;
+
+/// A digest of this crate's sources, which `build.rs` makes.
+#[doc(hidden)]
+pub const SOURCES: &str = env!("NARROWS_SOURCES");

@@ -28,3 +28,7 @@ pub use maybe_time::MaybeTime;
 pub use parse::{ParseError, parse_bytes, parse_rate, parse_span};
 pub use rate::{Pace, Rate};
 pub use time::{Span, Time};
+
+/// A digest of this crate's sources, which `build.rs` makes.
+#[doc(hidden)]
+pub const SOURCES: &str = env!("NARROWS_SOURCES");

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from narrows import _core
 from narrows.backends.backend import Backend, BackendError, Progress, Refusal
 from narrows.backends.sim import run_sim
+from narrows.builds import THIS
 from narrows.results import Run
 from narrows.results.foreign import PROGRAM
 
@@ -109,12 +109,12 @@ class _Program:
         reply = self._ask(plan)
         if "error" in reply:
             raise BackendError(self._name, str(reply["error"]))
-        version = reply.get("ok")
-        if version != _core.version:
+        theirs = reply.get("ok")
+        if theirs != THIS:
             raise BackendError(
                 self._name,
-                f"was built with narrows {version}, but this is {_core.version}",
-                "build it again",
+                f"was built with narrows {theirs}, but this is {THIS}",
+                "build it again; if it is the newer one, build narrows again",
             )
 
     def end(self) -> None:

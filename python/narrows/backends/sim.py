@@ -217,6 +217,7 @@ def _run(
         end_s=end_s,
         events=events,
         narrows=_core.version,
+        build=_core.build,
         wall={
             "started": started.isoformat(timespec="seconds"),
             "simulation_s": simulated,
@@ -246,7 +247,7 @@ def host_facts() -> dict[str, Any]:
         "python": platform.python_version(),
         "numpy": np.__version__,
         "polars": pl.__version__,
-        "build": _core.build,
+        "profile": _core.profile,
     }
 
 

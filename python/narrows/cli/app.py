@@ -183,9 +183,9 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
 def _version(wanted: bool) -> None:
     if wanted:
-        from narrows import _core
+        from narrows.builds import THIS
 
-        print(f"narrows {_core.version}")
+        print(f"narrows {THIS}")
         raise typer.Exit(Exit.DONE)
 
 
@@ -195,7 +195,10 @@ def _root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Print the version and exit."
+            "--version",
+            callback=_version,
+            is_eager=True,
+            help="Print the version and the build, and exit.",
         ),
     ] = False,
 ) -> None:

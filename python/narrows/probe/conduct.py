@@ -269,5 +269,5 @@ def _host() -> dict[str, Any]:
         "machine": platform.machine(),
         "cpus": os.cpu_count(),
         "python": platform.python_version(),
-        "build": _core.build,
+        "profile": _core.profile,
     }

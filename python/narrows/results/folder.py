@@ -297,8 +297,8 @@ def read_document(folder: Path) -> dict[str, Any]:
         value = document.get(key)
         if not isinstance(value, kinds) or isinstance(value, bool):
             raise RunFolderError(path, f"is damaged ({key} is missing or of a wrong type)", _RERUN)
-    for key in ("set", "outside"):
-        if not isinstance(document.get(key, {}), dict):
+    for key, kind in (("set", dict), ("outside", dict), ("build", str)):
+        if not isinstance(document.get(key, kind()), kind):
             raise RunFolderError(path, f"is damaged ({key} is of a wrong type)", _RERUN)
     if document["status"] not in ("complete", "partial"):
         raise RunFolderError(path, "is damaged (status is neither complete nor partial)", _RERUN)

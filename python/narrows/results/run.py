@@ -61,6 +61,7 @@ class Run:
         tables: Tables by name: those of every run, which `narrows.results.schema.TABLES` explains,
             and those that kinds of traffic bring (`narrows.scenario.traffic`).
         narrows: The version that ran it.
+        build: The build of the simulator's sources, or of narrows-live's; empty if it is unknown.
         wall: Facts about wall-clock time, which differ from run to run.
         host: Facts about the machine.
         set: Keys of the scenario that were set for this run alone, such as on the command line.
@@ -84,6 +85,7 @@ class Run:
     """Where the run was saved or loaded."""
     set: Mapping[str, Any] = field(default_factory=dict, repr=False)
     outside: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    build: str = ""
 
     def __post_init__(self) -> None:
         schema = _schema(self.backend, self.tables)
@@ -152,6 +154,7 @@ class Run:
             folder=path,
             set=document.get("set", {}),
             outside=document.get("outside", {}),
+            build=document.get("build", ""),
         )
         # Keeps the metrics of the version that wrote the run, even if this one computes others.
         run.__dict__["summary"] = document["summary"]
@@ -179,6 +182,7 @@ class Run:
         return {
             "format": FORMAT,
             "narrows": self.narrows,
+            **({"build": self.build} if self.build else {}),
             "backend": self.backend,
             "scenario": dict(self.scenario),
             **({"set": dict(self.set)} if self.set else {}),

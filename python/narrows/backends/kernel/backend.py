@@ -203,6 +203,7 @@ def _run(
         end_s=end_s,
         events=0,
         narrows=_core.version,
+        build=_core.build,
         wall={
             "started": started.isoformat(timespec="seconds"),
             "simulation_s": time.perf_counter() - clock,

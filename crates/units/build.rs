@@ -1,0 +1,62 @@
+//! Makes a digest of this crate's sources, `SOURCES`: programs compare these digests to see whether
+//! they contain the same simulator.
+//!
+//! The digest is that of the code below `src`. Comments, tests and the ends of lines do not count.
+//! So it is the same on every machine and for every profile, and in a checkout, a source
+//! distribution and a package. The manifest does not count either, because cargo writes another one
+//! into a package.
+//!
+//! All crates that decide what a run gives have this file. In a checkout, those of the others are
+//! links to that of `units`.
+
+// A crate must not read files, but its build script may.
+#![allow(clippy::disallowed_methods)]
+
+use std::fs;
+
+fn main() {
+    let mut files = Vec::new();
+    find("src", &mut files);
+    files.sort();
+    let mut digest = 0xcbf2_9ce4_8422_2325;
+    for file in files {
+        // Not the folder: it also holds tests, whose changes would build the crate again.
+        println!("cargo::rerun-if-changed={file}");
+        let text = fs::read_to_string(&file).expect("it was found, and is UTF-8 as all Rust is");
+        add(&file, &mut digest);
+        add(&code(&text), &mut digest);
+    }
+    println!("cargo::rustc-env=NARROWS_SOURCES={digest:016x}");
+}
+
+/// Lists the files of a folder that hold code.
+fn find(folder: &str, files: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).expect("cargo starts this in the crate's folder") {
+        let name = entry.expect("the folder can be read").file_name();
+        let name = name.to_str().expect("names of files are UTF-8");
+        let path = format!("{folder}/{name}");
+        if name.starts_with('.') || ["tests", "tests.rs"].contains(&name) {
+            continue;
+        }
+        if fs::metadata(&path).is_ok_and(|found| found.is_dir()) {
+            find(&path, files);
+        } else if name.ends_with(".rs") {
+            files.push(path);
+        }
+    }
+}
+
+/// Returns what counts of a file.
+fn code(text: &str) -> String {
+    let text = text.replace("\r\n", "\n").replace("#[cfg(test)]\nmod tests;\n", "");
+    let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let is_code = |line: &&str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+    text.lines().filter(is_code).flat_map(|line| [line, "\n"]).collect()
+}
+
+/// Adds a text to the digest (FNV-1a).
+fn add(text: &str, digest: &mut u64) {
+    for byte in text.bytes().chain([0]) {
+        *digest = (*digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    }
+}
