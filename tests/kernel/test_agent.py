@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import shlex
 import struct
 import time
+from pathlib import Path
 
 import pytest
 
+from narrows import _core
 from narrows.backends.kernel.design.exchanges import Exchanges, Names
 from narrows.backends.kernel.dns_messages import asked_name, query
 from narrows.backends.kernel.inside.agent import dualpi2
+from narrows.backends.kernel.inside.agent.live import Live
 from narrows.backends.kernel.inside.agent.loop import Loop
+from narrows.backends.kernel.inside.agent.network import NetworkError
 from narrows.backends.kernel.inside.agent.samples import in_ring, reasons
+from narrows.builds import THIS
 
 dns_message = pytest.importorskip("dns.message")
 
@@ -67,6 +73,43 @@ def test_lengths_that_are_drawn_have_their_mean() -> None:
     # The standard error of the mean of a thousand is 3 %.
     assert sum(found) / len(found) == pytest.approx(1000.0, rel=0.12)
     assert len(set(found)) > 500
+
+
+def live_that_says(said: str, folder: Path) -> Live:
+    """narrows-live, replaced by a program that says this when it is ready."""
+    program = folder / "narrows-live"
+    program.write_text(f"#!/bin/sh\nprintf '%b' {shlex.quote(said)}\nexec sleep 60\n")
+    program.chmod(0o755)
+    files = dict.fromkeys(("plan", "places", "real"), "none")
+    told = {"program": str(program), "narrows": THIS, **files, "arguments": ()}
+    return Live(told, folder, 0.0)
+
+
+def test_narrows_live_of_this_build_plays(tmp_path: Path) -> None:
+    live = live_that_says(f'{{"ready":"{THIS}"}}\\n', tmp_path)
+    assert live.ended() is None
+    live.kill()
+
+
+@pytest.mark.parametrize(
+    ("said", "theirs"),
+    [
+        (f'{{"ready":"{_core.version} (0123456789ab)"}}\\n', f"{_core.version} (0123456789ab)"),
+        # Before builds were compared, it said only its version.
+        (f'{{"ready":"{_core.version}"}}\\n', _core.version),
+        ("{}\\n", "another build"),
+        ("[1]\\n", "another build"),
+        ("\\0377\\0\\n", "another build"),
+        ("\\n", "another build"),
+    ],
+)
+def test_narrows_live_of_another_build_is_refused(said: str, theirs: str, tmp_path: Path) -> None:
+    with pytest.raises(NetworkError) as caught:
+        live_that_says(said, tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}/narrows-live: is of narrows {theirs}, but this is {THIS} "
+        "(make setup builds both)"
+    )
 
 
 def test_the_loop_wakes_at_fractions_of_a_millisecond() -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from narrows.builds import THIS
 from narrows.machines import MachineError, Part, clocks, control
 from narrows.machines.control import Conductor, listening
 from narrows.machines.lines import CONDUCTOR, LONGEST, PART, Line, LineError
@@ -102,6 +103,21 @@ def test_a_part_that_does_not_fit_is_told_why(place: Place) -> None:
     with pytest.raises(MachineError, match="serve at server has already connected"):
         place.join(SERVE)
     there.close()
+
+
+@pytest.mark.parametrize("theirs", ["0.1.0 (0123456789ab)", None, ["a"]])
+def test_another_build_does_not_take_part(
+    place: Place, monkeypatch: pytest.MonkeyPatch, theirs: object
+) -> None:
+    monkeypatch.setattr("narrows.machines.member.THIS", theirs)
+    with pytest.raises(MachineError) as caught:
+        place.join(SERVE)
+    assert str(caught.value) == (
+        f"127.0.0.1 refused {SERVE}: it has narrows {theirs}, "
+        f"but the conductor has {THIS}; hint: install the same on all machines"
+    )
+    monkeypatch.undo()
+    place.join(SERVE).close()
 
 
 def test_without_the_secret_nobody_joins_or_stops_a_run(place: Place) -> None:
@@ -301,7 +317,8 @@ def test_a_part_that_does_not_read_holds_nobody_up(place: Place) -> None:
         found.sendall(line.greeting)
         line.feed(found.recv(4096))
         assert line.next() is None
-        found.sendall(line.seal({"hello": {"role": "serve", "node": "server", "digest": "d"}}))
+        hello = {"role": "serve", "node": "server", "digest": "d", "narrows": THIS}
+        found.sendall(line.seal({"hello": hello}))
         with pytest.raises(ConnectionError):
             while True:
                 found.sendall(b"".join(line.seal({"time": 0}) for _ in range(100)))

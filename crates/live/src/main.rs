@@ -24,7 +24,7 @@
 //! a JSON list of lines. With places, it also tries to make the sockets.
 //!
 //! The program first makes the sockets of servers. Then it writes a line `{"ready":"VERSION"}` to
-//! standard output, waits for the start, a time of `CLOCK_MONOTONIC`, and plays. Parts that should
+//! standard output (as `narrows --version` prints it), waits for the start, a time of `CLOCK_MONOTONIC`, and plays. Parts that should
 //! begin together get the same start.
 //!
 //! At the end it writes a line `{"now_s":20.0,"stopped":"end"}` and the tables, in the form of
@@ -58,7 +58,7 @@ mod program {
     use std::io::{self, Write};
     use std::time::Duration;
 
-    use narrows_engine::write_tables;
+    use narrows_engine::{version, write_tables};
     use narrows_live::{Clock, Live, Part, Place, Role, Split, name_controls, refusals};
     use narrows_sim::plan::Plan;
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -122,7 +122,7 @@ mod program {
         if start.is_some() && clock.has_started() && !is_split {
             return Err("--start: this time has passed".into());
         }
-        println!("{{\"ready\":\"{}\"}}", env!("CARGO_PKG_VERSION"));
+        println!("{{\"ready\":\"{}\"}}", version());
         io::stdout().flush().map_err(|why| cannot_write("standard output", why))?;
         let stopped = live.run(clock).map_err(|why| why.to_string())?;
         let now = live.now().as_secs_f64();

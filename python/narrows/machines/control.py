@@ -6,7 +6,8 @@ Messages are lines of JSON that prove that their writer knows the run's secret (
     part                                      conductor
     greeting                            ->
                                            <- greeting
-    {"hello": {role, node, digest}}     ->
+    {"hello": {role, node, digest,
+               narrows}}                ->
                                            <- {"run": "3f.."} or {"refused": "why"}
     {"time": 0}                         ->
                                            <- {"time": [came, went]}
@@ -37,6 +38,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from narrows.builds import THIS
 from narrows.machines import clocks
 from narrows.machines.errors import MachineError
 from narrows.machines.lines import CONDUCTOR, Line, LineError, Message
@@ -254,7 +256,12 @@ class Conductor:
         if told.get("role") not in list(ROLES):
             raise LineError("the role does not exist")
         part = Part(told["role"], told["node"])
-        if told.get("digest") != self._digest:
+        if told.get("narrows") != THIS:
+            why = (
+                f"it has narrows {told.get('narrows')}, but the conductor has {THIS}; "
+                "hint: install the same on all machines"
+            )
+        elif told.get("digest") != self._digest:
             why = "it has another scenario or seed; hint: copy the same file to each machine"
         elif part.role != "monitor" and part not in self._awaited:
             why = f"this run does not need {part.role} at {part.node}"

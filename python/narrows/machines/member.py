@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable
 
+from narrows.builds import THIS
 from narrows.errors import argument, one_line
 from narrows.machines import clocks
 from narrows.machines.errors import MachineError
@@ -112,7 +113,7 @@ class Member:
         self._send(self._line.greeting)
         self._hear(_SILENCE_S, until=lambda: self._line.is_greeted)
         if self._line.is_greeted:
-            self._tell({"hello": {**part._asdict(), "digest": digest}})
+            self._tell({"hello": {**part._asdict(), "digest": digest, "narrows": THIS}})
             answer = self._hear(_SILENCE_S)
         if answer is None or "run" not in answer:
             told = "there is no answer" if answer is None else answer.get("refused", answer)

@@ -20,6 +20,7 @@ import numpy as np
 from narrows import _core
 from narrows.backends.backend import BackendError
 from narrows.backends.kernel.inside.agent.live import TABLES
+from narrows.builds import THIS
 
 __all__ = ["NO_REAL", "PROGRAM", "ROOM_HINT", "give", "program", "refusals", "tables"]
 
@@ -117,7 +118,7 @@ def give(
         what = (error.strerror or str(error)).lower()
         raise BackendError(error.filename or folder, what, ROOM_HINT) from None
     files = {"plan": _PLAN, "places": _PLACES, "real": _REAL}
-    return {"program": str(program()), **files, "arguments": arguments}
+    return {"program": str(program()), "narrows": THIS, **files, "arguments": arguments}
 
 
 def check(plan: Mapping[str, Any], places: Mapping[str, Any], arguments: Sequence[str]) -> None:

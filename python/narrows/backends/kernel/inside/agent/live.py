@@ -27,12 +27,13 @@ class Live:
         """Starts it, and waits until it is ready.
 
         Args:
-            told: The job's part on it: the program, and the files of the plan and the places.
+            told: The job's part on it: the program, the narrows that it must be of, and the files
+                of the plan and the places.
             folder: The workspace, which has these files.
             origin_s: The start of the run, by `CLOCK_MONOTONIC`.
 
         Raises:
-            NetworkError: It refuses the plan, or cannot start.
+            NetworkError: It refuses the plan, is of another build, or cannot start.
         """
         self._folder = folder
         words = [told["program"], told["plan"], "--places", told["places"], "--prepared"]
@@ -52,9 +53,19 @@ class Live:
             why = (error.strerror or str(error)).lower()
             raise NetworkError(f"{told['program']}: {why}") from None
         assert self._process.stdout is not None, "it has a pipe"
-        if not self._process.stdout.readline():
+        # It says nothing more.
+        with self._process.stdout as output:
+            said = output.readline()
+        if not said:
             self._process.wait()
             raise NetworkError(self._why())
+        theirs = _narrows(said)
+        if theirs != told["narrows"]:
+            self.kill()
+            raise NetworkError(
+                f"{told['program']}: is of narrows {theirs}, but this is {told['narrows']} "
+                "(make setup builds both)"
+            )
 
     def ended(self) -> tuple[str, float] | None:
         """Why and when its run ended; None if it has not.
@@ -95,6 +106,14 @@ class Live:
         if not said:
             return f"narrows-live ended with {self._process.returncode}"
         return said.splitlines()[-1].removeprefix("error: ")
+
+
+def _narrows(said: bytes) -> str:
+    """The version and build in the line with which the program says that it is ready."""
+    try:
+        return str(json.loads(said)["ready"])
+    except (ValueError, KeyError, TypeError):
+        return "another build"
 
 
 def _with_its_parent() -> None:
