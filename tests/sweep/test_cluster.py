@@ -18,7 +18,8 @@ import dask
 import distributed
 import pytest
 
-from narrows import Sweep, SweepError, sweep
+from narrows import Sweep, SweepError, _core, sweep
+from narrows.builds import THIS
 from narrows.queues import DROP, PASS, Queue
 from narrows.results.sweep import ROWS_FILE
 from narrows.sweeps import Progress, axes_of
@@ -147,17 +148,29 @@ def test_a_lost_cluster_is_one_line_and_keeps_what_there_is(
     assert 5 <= len(left.runs) < 60
 
 
-def test_workers_of_another_version_are_refused_by_name(
-    small: dict[str, Any], cluster: Cluster, tmp_path: Path
+@pytest.mark.parametrize(
+    ("core", "theirs"),
+    [
+        ('version = "0.0.1"\n', "0.0.1"),
+        (
+            f'version = "{_core.version}"\nbuild = "0123456789ab"\n',
+            f"{_core.version} (0123456789ab)",
+        ),
+    ],
+)
+def test_workers_of_another_build_are_refused_by_name(
+    small: dict[str, Any], cluster: Cluster, tmp_path: Path, core: str, theirs: str
 ) -> None:
     old = tmp_path / "old" / "narrows"
     old.mkdir(parents=True)
     (old / "__init__.py").touch()
-    (old / "_core.py").write_text('version = "0.0.1"\n', encoding="utf-8")
+    (old / "_core.py").write_text(core, encoding="utf-8")
     cluster.add_worker(PYTHONPATH=str(old.parent))
-    with pytest.raises(SweepError, match=r"worker tcp://.* has narrows 0\.0\.1, but this is") as e:
+    with pytest.raises(SweepError, match=r"worker tcp://") as e:
         sweep(small, dask=cluster.address)
-    assert str(e.value).endswith("hint: install the same version on all workers")
+    assert str(e.value).endswith(
+        f" has narrows {theirs}, but this is {THIS}; hint: install the same build on all workers"
+    )
 
 
 def test_no_scheduler_and_no_worker_are_one_line(

@@ -57,6 +57,7 @@ class Sweep:
         seeds: The seeds with which each combination was run.
         runs: The runs that ended, in the table's order.
         narrows: The version that ran them.
+        build: The build of the simulator's sources; empty if it is unknown.
         backend: What ran them.
         status: `complete`; `failed` if runs failed or ended early; `partial` if it was interrupted;
             `running` while it runs, or after it was killed.
@@ -74,6 +75,7 @@ class Sweep:
     folder: Path | None = None
     backend: str = "sim"
     combinations: int | None = None
+    build: str = ""
 
     @classmethod
     def load(cls, folder: str | Path) -> Sweep:
@@ -101,6 +103,7 @@ class Sweep:
             status=document["status"],
             folder=path,
             combinations=document.get("combinations"),
+            build=document["build"],
         )
 
     @property
@@ -156,6 +159,7 @@ class Sweep:
             "folder": None if self.folder is None else str(self.folder),
             "status": self.status,
             "narrows": self.narrows,
+            "build": self.build,
             "backend": self.backend,
             "runs": self.counts(),
             "vary": {axis.key: list(axis.values) for axis in self.axes},
@@ -286,8 +290,9 @@ def read_document(folder: Path) -> dict[str, Any]:
             f"has format {json.dumps(document['format'])}, but this narrows reads {SWEEP_FORMAT}",
             "use the narrows that wrote it, or run the sweep again",
         )
-    # Sweeps of early versions do not name their backend, because there was only one.
+    # Sweeps of early versions do not name their backend, because there was only one, nor a build.
     document.setdefault("backend", "sim")
+    document.setdefault("build", "")
     document.setdefault("combinations", None)
     document.setdefault("only", None)
     for key, kind in _KEYS.items():
@@ -370,6 +375,7 @@ _ROW: dict[str, type | tuple[type, ...]] = {
 _KEYS: dict[str, type | tuple[type, ...]] = {
     "backend": str,
     "narrows": str,
+    "build": str,
     "name": str,
     "scenario": dict,
     "vary": list,

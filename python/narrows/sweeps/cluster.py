@@ -4,7 +4,7 @@ Runs are sent in batches of about a second. A worker that dies costs only time: 
 its batch to another worker, and a row counts once it has arrived here. Each batch contains the
 scenario, a few kilobytes, because data on a worker would be lost with it.
 
-Workers must have the same version of narrows. Each is asked before the sweep, and also checks every
+Workers must have the same build of narrows. Each is asked before the sweep, and also checks every
 batch, because workers may join later.
 """
 
@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from narrows import _core
+from narrows.builds import THIS
 from narrows.errors import argument
 from narrows.sweeps.errors import SweepError
 from narrows.sweeps.local import TICK_S, Event
@@ -74,10 +74,10 @@ class DaskCluster:
         self._level = logging.NOTSET
 
     def __enter__(self) -> DaskCluster:
-        """Connects, and checks the workers' versions.
+        """Connects, and checks the workers' builds.
 
         Raises:
-            SweepError: There is no scheduler or no worker, or a worker has another version.
+            SweepError: There is no scheduler or no worker, or a worker is of another build.
         """
         try:
             import distributed
@@ -241,7 +241,8 @@ class DaskCluster:
                 from narrows import _core as theirs
             except ImportError as error:
                 return "", str(error)
-            return theirs.version, ""
+            build = getattr(theirs, "build", "")
+            return f"{theirs.version} ({build})" if build else theirs.version, ""
 
         try:
             found = self._client.run(version, on_error="return")
@@ -249,12 +250,12 @@ class DaskCluster:
             raise SweepError(self._name, f"its workers do not answer: {error}") from None
         for worker, answer in sorted(found.items()):
             theirs, why = answer if isinstance(answer, tuple) else ("", str(answer))
-            if theirs != _core.version:
+            if theirs != THIS:
                 has = f"narrows {theirs}" if theirs else f"no narrows ({why})"
                 raise SweepError(
                     self._name,
-                    f"worker {worker} has {has}, but this is {_core.version}",
-                    "install the same version on all workers",
+                    f"worker {worker} has {has}, but this is {THIS}",
+                    "install the same build on all workers",
                 )
 
 

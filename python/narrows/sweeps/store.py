@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from narrows import _core
+from narrows.builds import THIS, named
 from narrows.errors import argument
 from narrows.foreign_text import regular_bytes
 from narrows.results import RunFolderError
@@ -112,6 +113,7 @@ class Store:
             seeds=plan.seeds,
             runs=in_order(rows, plan.axes, plan.seeds, self._folder),
             narrows=_core.version,
+            build=_core.build,
             backend=plan.backend,
             status=status,
             folder=self._folder,
@@ -166,11 +168,12 @@ class Store:
         """
         before, plan = read_document(folder), self._plan
         keys = [axis["key"] for axis in before["vary"]]
-        if before["narrows"] != _core.version:
+        theirs = named(before["narrows"], before["build"])
+        if theirs != THIS:
             raise RunFolderError(
                 folder,
-                f"holds a sweep of narrows {before['narrows']}, but this is {_core.version}",
-                "choose another folder",
+                f"holds a sweep of narrows {theirs}, but this is {THIS}",
+                f"choose another folder with {argument('out')}, or go on with the earlier narrows",
             )
         if before["backend"] != plan.backend:
             raise RunFolderError(
@@ -231,6 +234,7 @@ class Store:
         document = {
             "format": SWEEP_FORMAT,
             "narrows": _core.version,
+            "build": _core.build,
             "backend": plan.backend,
             "name": plan.name,
             "status": status,

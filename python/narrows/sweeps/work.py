@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from narrows import _core
 from narrows.backends import BackendError, run_changed
+from narrows.builds import THIS
 from narrows.errors import NarrowsError, one_line
 from narrows.results import Run, RunFolderError
 from narrows.results.sweep_run import Axis
@@ -45,7 +45,7 @@ def job_of(plan: Plan, keep: Path | None, measure: str | None = None) -> dict[st
         BackendError: A part from outside cannot be sent to other processes.
     """
     return {
-        "narrows": _core.version,
+        "narrows": THIS,
         "base": dict(plan.base),
         "file": plan.file,
         "backend": plan.backend,
@@ -60,8 +60,8 @@ class Worker:
     """Does the runs of one sweep, one after the other."""
 
     def __init__(self, job: Mapping[str, Any]) -> None:
-        if job["narrows"] != _core.version:
-            raise Fatal(f"has narrows {_core.version}, but this sweep is of {job['narrows']}")
+        if job["narrows"] != THIS:
+            raise Fatal(f"has narrows {THIS}, but this sweep is of {job['narrows']}")
         self._base: Mapping[str, Any] = job["base"]
         self._file: str = job["file"]
         self._backend: str = job["backend"]
