@@ -16,7 +16,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from narrows import Run, Scenario, Sweep, run, sweep
+from narrows import Run, Scenario, Sweep, _core, run, sweep
+from narrows.builds import THIS
 from narrows.cli.app import main
 from narrows.errors import NarrowsError
 from narrows.paper import check, repeat, write_paper
@@ -174,6 +175,26 @@ def test_everything_is_repeated_and_a_wrong_number_is_found(paper: Path) -> None
     }
     assert "queues.parquet" in found["runs/one"].words
     assert main(["paper", "--check", str(paper), "--repeat", "--workers", "1", "--quiet"]) == 1
+
+
+def test_another_build_is_named_as_a_reason(paper: Path) -> None:
+    """Its bytes should be the same, so it is repeated; if they are not, this is a reason."""
+    for path in ("runs/one/run.json", "sweeps/limits/sweep.json"):
+        document = json.loads((paper / path).read_text())
+        assert document["build"] == _core.build
+        signed(paper, path, json.dumps({**document, "build": "0123456789ab"}))
+    assert {each.outcome for each in repeat(paper, workers=1)} == {"same"}
+    for path in ("runs/one", "runs/two", "sweeps/limits"):
+        text = (paper / path / "scenario.toml").read_text()
+        signed(paper, f"{path}/scenario.toml", text.replace('"2 Mbit/s"', '"3 Mbit/s"'))
+    found = {each.at: each.words for each in repeat(paper, workers=1)}
+    reason = (
+        f"; they come from narrows {_core.version} (0123456789ab), and this is {THIS}, "
+        "which may be why"
+    )
+    assert found["runs/one"].endswith(reason)
+    assert found["sweeps/limits"] == f"table.csv{reason}"
+    assert "which may be why" not in found["runs/two"]
 
 
 def change(paper: Path) -> str:

@@ -104,6 +104,7 @@ def part_of_run(run: Run, name: str, given: Given | None) -> Part:
         "set": dict(run.set),
         "backend": run.backend,
         "narrows": run.narrows,
+        "build": run.build,
         "host": dict(run.host),
         "digest": run.digest,
         "as_written": run.folder is not None and is_as_written(run.folder),
@@ -149,6 +150,7 @@ def part_of_sweep(sweep: Sweep, name: str, given: Given | None) -> Part:
         "vary": sweep.keys,
         "backend": sweep.backend,
         "narrows": sweep.narrows,
+        "build": sweep.build,
         "table_sha256": hashlib.sha256(files[TABLE_FILE]).hexdigest(),
     }
     reason = why_not_sweep(document) or _outside_files(scenario)

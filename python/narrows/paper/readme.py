@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from narrows import _core
+from narrows.builds import THIS, named
 from narrows.foreign_text import printable
 from narrows.paper.parts import GIVEN_FILE, PLAN_FILE, SCENARIO_FILE, TABLE_FILE, Part
 from narrows.results import RUN_FILE, Comparison, Run, Sweep
@@ -39,11 +39,11 @@ def readme(
     parts: Sequence[Part], compared: Sequence[Compared], plots: Mapping[str, Sequence[str]]
 ) -> str:
     """The text; `plots` has the names of each part's plots, by its folder."""
-    versions = sorted({part.result.narrows for part in parts})
+    versions = sorted({named(part.result.narrows, part.result.build) for part in parts})
     lines = [
         "# How to repeat these numbers",
         "",
-        f"`narrows paper` {_core.version} wrote this folder. The numbers come from narrows "
+        f"`narrows paper` {THIS} wrote this folder. The numbers come from narrows "
         f"{' and '.join(map(_code, versions))}. Everything in it is listed in SHA256SUMS:",
         "",
         "    narrows paper --check .             # or: sha256sum --check SHA256SUMS",
@@ -79,11 +79,14 @@ def _facts(part: Part) -> list[str]:
             ("varied", ", ".join(facts["vary"])),
             ("seeds", ", ".join(map(str, facts["seeds"]))),
         ]
-    rows += [("backend", facts["backend"]), ("narrows", facts["narrows"])]
+    rows += [
+        ("backend", facts["backend"]),
+        ("narrows", named(facts["narrows"], facts["build"])),
+    ]
     host = facts.get("host") or {}
     kernel = host.get("kernel")
-    for key in ("python", "numpy", "polars", "build"):
-        rows.append((key if key != "build" else "Rust core, built for", host.get(key, "")))
+    for key in ("python", "numpy", "polars", "profile"):
+        rows.append((key if key != "profile" else "Rust core, built for", host.get(key, "")))
     rows.append(
         ("system", " ".join(str(host.get(key, "")) for key in ("system", "release", "machine")))
     )

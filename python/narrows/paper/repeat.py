@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from narrows import _core
 from narrows.backends import run
+from narrows.builds import THIS, named
 from narrows.errors import NarrowsError
 from narrows.foreign_text import regular_bytes
 from narrows.paper.parts import (
@@ -126,10 +127,10 @@ def _run(
     differing = [name for name in {**before, **found} if before.get(name) != found.get(name)]
     if not differing:
         return Repeated(at, "same", f"{len(found)} tables")
-    hint = ""
+    reasons = _other_build(document)
     if document["host"].get("polars") != again.host["polars"]:
-        hint = f"; they were written with polars {document['host'].get('polars')}, which may be why"
-    return Repeated(at, "differs", f"{', '.join(differing)}{hint}")
+        reasons.append(f"they were written with polars {document['host'].get('polars')}")
+    return _differs(at, ", ".join(differing), reasons)
 
 
 def _sweep(
@@ -163,7 +164,7 @@ def _sweep(
         raise KeyboardInterrupt
     if table_csv(found) == regular_bytes(home / at / TABLE_FILE):
         return Repeated(at, "same", f"{len(found.runs)} runs")
-    return Repeated(at, "differs", TABLE_FILE)
+    return _differs(at, TABLE_FILE, _other_build(document))
 
 
 def _possible_files(key: str, value: Any) -> Iterator[str]:
@@ -203,6 +204,17 @@ def _other_version(document: Mapping[str, Any]) -> str:
     if document["narrows"] == _core.version:
         return ""
     return f"it comes from narrows {document['narrows']}, and this is {_core.version}"
+
+
+def _other_build(document: Mapping[str, Any]) -> list[str]:
+    """Says that another build of this version ran it; empty if it was this one."""
+    theirs = named(document["narrows"], document.get("build"))
+    return [] if theirs == THIS else [f"they come from narrows {theirs}, and this is {THIS}"]
+
+
+def _differs(at: str, what: str, reasons: Sequence[str]) -> Repeated:
+    why = f"; {', and '.join(reasons)}, which may be why" if reasons else ""
+    return Repeated(at, "differs", f"{what}{why}")
 
 
 def _elsewhere(home: Path, at: str, files: Mapping[str, str]) -> str:

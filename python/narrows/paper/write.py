@@ -217,6 +217,7 @@ def _document(parts: Sequence[Part], compared: Sequence[Compared]) -> dict[str, 
     return {
         "format": FORMAT,
         "narrows": _core.version,
+        "build": _core.build,
         "runs": [of(part) for part in parts if isinstance(part.result, Run)],
         "sweeps": [of(part) for part in parts if isinstance(part.result, Sweep)],
         "comparisons": [
