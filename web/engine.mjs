@@ -68,6 +68,12 @@ export class Engine {
     if (this.#call(() => this.exports.load())) throw new EngineError(this.#text());
   }
 
+  /** The version and the build, as `narrows --version` prints them. */
+  get version() {
+    this.exports.version();
+    return this.#text();
+  }
+
   /** Handles up to `most` events; true once the run has stopped. */
   advance(most) {
     return this.#call(() => this.exports.advance(most)) === 1;

@@ -232,12 +232,18 @@ function turn(wrong = "") {
     first ||= performance.now() - begun;
     document.body.dataset.firstMs = first.toFixed(1);
     const events = `${(data.events / 1e6).toPrecision(2)} million events`;
-    const by = Runner.native ? ", by narrows on this machine" : "";
+    const by = Runner.native ? ", by narrows on this machine" : otherBuild(data.version);
     const words = `${data.now_s.toPrecision(3)} s simulated in ${Math.round(data.ms)} ms${by}, ${events}`;
     if (data.state === "running") say(wrong || `${Math.round(100 * data.progress)} %: ${words}`, Boolean(wrong));
     else say(wrong || `${words}${data.why ? `; ${data.why}` : ""}`, Boolean(wrong || data.why));
     document.body.dataset.state = data.state;
   });
+}
+
+/** Names the engine's build if it is not that of the narrows that made the plan. */
+function otherBuild(version) {
+  const { narrows } = page.example;
+  return version === narrows ? "" : `, by narrows ${version} instead of ${narrows} (run make web)`;
 }
 
 /** Lets the reader ask what happened to the queries of a run that has ended. */

@@ -43,6 +43,7 @@ onmessage = async ({ data }) => {
 
 async function drive(engine, { run, plan, limits, story }) {
   const begun = performance.now();
+  const { version } = engine;
   engine.load(plan);
   let until = begun + FIRST_MS;
   let events = 2_000;
@@ -65,7 +66,7 @@ async function drive(engine, { run, plan, limits, story }) {
       until = now + (now - begun) * GROWTH;
       const { tables, columns } = pick(engine.tables());
       const state = done || why ? "done" : "running";
-      const facts = { now_s: engine.now, events: engine.events, progress: engine.progress };
+      const facts = { now_s: engine.now, events: engine.events, progress: engine.progress, version };
       postMessage({ run, state, why, ms: now - begun, ...facts, tables }, columns);
       if (state === "done") return;
     }

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from narrows import Scenario, _core
+from narrows.builds import THIS
 from tests.runs.test_modes import drawn
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,10 @@ def node(script: Path, *words: str | Path) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_the_engine_names_its_build() -> None:
+    assert node(Path(__file__).with_name("version.mjs")) == f"{THIS}\n"
 
 
 def digest(values: Any) -> str:

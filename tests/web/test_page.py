@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import threading
 import time
 from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
 
+from narrows.builds import THIS
 from narrows.lab.build import SITE
 from narrows.lab.server import Server, site
 from narrows.scenario import examples
@@ -135,6 +137,22 @@ def test_a_pinned_run_is_compared_over_seeds(server: Server, page: Page) -> None
     page.open(shared)
     page.until("document.getElementById('plots').textContent.includes('A:')")
     assert page.ask(both) == seen
+
+
+def test_an_engine_of_another_build_is_named(server: Server, page: Page) -> None:
+    page.open(f"{server.address}#downloads")
+    assert "narrows" not in page.ask("document.getElementById('state').textContent")
+    name = "examples/downloads.json"
+    made = json.loads(gzip.decompress(server.files[name].compressed))
+    assert made["narrows"] == THIS
+    other = json.dumps({**made, "narrows": "0.1.0 (0123456789ab)"}).encode()
+    served = server.files[name]._replace(compressed=gzip.compress(other))
+    with Server({**server.files, name: served}) as changed:
+        threading.Thread(target=changed.serve_forever, daemon=True).start()
+        page.open(f"{changed.address}#downloads")
+        said = page.ask("document.getElementById('state').textContent")
+        changed.shutdown()
+    assert f", by narrows {THIS} instead of 0.1.0 (0123456789ab) (run make web), " in said
 
 
 def test_examples_have_the_names_that_the_documents_use(server: Server, page: Page) -> None:

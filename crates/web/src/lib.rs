@@ -12,6 +12,7 @@
 //! stopped()                    the output says why the run stopped, or "running"
 //! tables()                     the output holds all tables, written as `narrows_engine` documents
 //! packets(query)               the same with one table: a query's packets at the plan's captures
+//! version()                    the output holds the version and the build, as `narrows --version`
 //! output() -> address, output_bytes() -> length
 //! ```
 //!
@@ -138,6 +139,12 @@ pub extern "C" fn tables() {
 #[unsafe(no_mangle)]
 pub extern "C" fn packets(query: u32) {
     write(|run| vec![narrows_engine::packets(run, query)]);
+}
+
+/// Writes the version and the build of this engine to the output.
+#[unsafe(no_mangle)]
+pub extern "C" fn version() {
+    with(|module| module.output = narrows_engine::version().into_bytes());
 }
 
 fn write(tables: impl FnOnce(&Simulation) -> Vec<Table>) {

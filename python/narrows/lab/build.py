@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from narrows.backends import DEFAULT, chosen_for
+from narrows.builds import THIS
 from narrows.errors import ScenarioError
 from narrows.lab.knobs import Setting, watched
 from narrows.lab.own import marked, placed
@@ -128,6 +129,7 @@ def written(example: Example, patches: Patches) -> dict[str, Any]:
     return {
         "name": example.name,
         "title": example.title,
+        "narrows": THIS,
         "about": about(example.path.read_text(encoding="utf-8") if there else ""),
         "base": patches.base,
         "own": list(patches.own),
