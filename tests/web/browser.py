@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import time
+from importlib.resources import files
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +17,9 @@ from typing import Any, Self
 from tests.report.browser import CHROMIUM
 
 PATIENCE_S = 300.0
+
+AXE = files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+"""Deque's axe-core, which looks for violations of WCAG."""
 
 DONE = "document.body?.dataset.state === 'done'"
 DRAWN = "document.body?.dataset.firstMs !== undefined"
@@ -126,6 +130,19 @@ class Page:
             assert time.monotonic() < end, f"never: {expression}; {state}; {self.wrong}"
             time.sleep(0.02)
         return value
+
+    def barriers(self) -> list[str]:
+        """What keeps people with disabilities from using the page: axe's serious findings.
+
+        What is inert may be dim (WCAG 1.4.3).
+        """
+        self.ask(f"{AXE};0")
+        found: list[str] = self.ask(
+            """axe.run({ exclude: [["[inert]"]] }).then(({ violations }) => violations
+              .filter(({ impact }) => ["serious", "critical"].includes(impact))
+              .flatMap(({ id, nodes }) => nodes.map(({ target }) => `${id}: ${target}`)))"""
+        )
+        return found
 
     def open(self, address: str, shows: str = DONE) -> None:
         """Opens an address anew, and waits until its run is done, or until it shows something."""

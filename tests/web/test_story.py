@@ -55,6 +55,7 @@ def test_a_lost_reply_is_followed_from_hop_to_hop(server: Server, page: Page) ->
         "document.querySelector('.card').drawing.levels.filter((l) => l.axis === 'x')"
     )
     assert [each["name"] for each in marked] == ["lost", *[""] * (len(crosses) - 1)]
+    assert page.barriers() == []
     # Another run has other queries.
     page.ask("document.getElementById('reset').click()")
     page.until("document.body.dataset.state === 'done'")
