@@ -3,8 +3,8 @@
 //!
 //! The digest is that of the code below `src`. Comments, tests and the ends of lines do not count.
 //! So it is the same on every machine and for every profile, and in a checkout, a source
-//! distribution and a package. The manifest does not count either, because cargo writes another one
-//! into a package.
+//! distribution and a package. Of the manifest only versions count that it fixes (`"=1.2.3"`),
+//! because cargo writes another one into a package.
 //!
 //! All crates that decide what a run gives have this file. In a checkout, those of the others are
 //! links to that of `units`.
@@ -26,6 +26,12 @@ fn main() {
         add(&file, &mut digest);
         add(&code(&text), &mut digest);
     }
+    println!("cargo::rerun-if-changed=Cargo.toml");
+    let manifest = fs::read_to_string("Cargo.toml").expect("cargo has read it");
+    let behind = manifest.split("\"=").skip(1);
+    let mut fixed: Vec<_> = behind.filter_map(|rest| rest.split('"').next()).collect();
+    fixed.sort_unstable();
+    fixed.iter().for_each(|version| add(version, &mut digest));
     println!("cargo::rustc-env=NARROWS_SOURCES={digest:016x}");
 }
 

@@ -51,7 +51,10 @@ def crate(tmp_path: Path) -> Path:
     (tmp_path / "src/other.rs").write_text(OTHER)
     (tmp_path / "src/tests.rs").write_text("mod one;\n")
     (tmp_path / "src/tests/one.rs").write_text("#[test]\nfn one() {}\n")
-    (tmp_path / "Cargo.toml").write_text('[package]\nname = "crate"\n')
+    (tmp_path / "Cargo.toml").write_text(
+        '[package]\nname = "crate"\n\n[dependencies]\nrand_core = "=0.10.1"\n'
+        'libm = { version = "=0.2.16" }\nserde = "1"\n'
+    )
     return tmp_path
 
 
@@ -87,6 +90,12 @@ def write(path: str, text: str) -> Callable[[Path], object]:
         edit("src/lib.rs", "\n", "\r\n"),
         edit("src/tests/one.rs", "one", "two"),
         edit("Cargo.toml", "crate", "krate"),
+        # As cargo writes it into a package.
+        write(
+            "Cargo.toml",
+            '[dependencies.libm]\nversion = "=0.2.16"\n\n[dependencies.rand_core]\n'
+            'version = "=0.10.1"\ndefault-features = false\n\n[package]\nname = "crate"\n',
+        ),
         write("README.md", "A crate.\n"),
         write("tests/one.rs", "#[test]\nfn one() {}\n"),
         write("src/.other.rs.swp", "an editor's\n"),
@@ -96,7 +105,7 @@ def test_comments_tests_and_documents_do_not_count(
     script: Path, crate: Path, change: Callable[[Path], object]
 ) -> None:
     before = said(script, crate)
-    assert before[1] == {"src/lib.rs", "src/other.rs"}
+    assert before[1] == {"src/lib.rs", "src/other.rs", "Cargo.toml"}
     change(crate)
     assert said(script, crate) == before
 
@@ -107,6 +116,7 @@ def test_comments_tests_and_documents_do_not_count(
         edit("src/lib.rs", "number + 1", "number + 2"),
         edit("src/lib.rs", "    number + 1", "    // number + 1"),
         edit("src/other.rs", "1;", "2;"),
+        edit("Cargo.toml", "0.2.16", "0.2.17"),
         lambda crate: (crate / "src/other.rs").rename(crate / "src/others.rs"),
         lambda crate: (crate / "src/other.rs").unlink(),
         write("src/more.rs", ""),
@@ -124,6 +134,7 @@ def test_the_order_of_a_folder_does_not_count(script: Path, tmp_path: Path) -> N
     for number, order in enumerate((names, names[::-1])):
         source = tmp_path / str(number) / "src"
         source.mkdir(parents=True)
+        (source.parent / "Cargo.toml").touch()
         for name in order:
             if name == "a":
                 (source / name).mkdir()
