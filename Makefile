@@ -93,7 +93,7 @@ web: setup ## Builds the laboratory page for `narrows lab` (two minutes; needs n
 
 site: web ## Builds the site in dist/site, with the laboratory page: open dist/site/index.html
 	rm -rf dist/site
-	$(BIN)/python -m sphinx --fail-on-warning --quiet --conf-dir docs --doctree-dir $(VENV)/tmp/doctrees . dist/site
+	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --quiet --conf-dir docs --doctree-dir $(VENV)/tmp/doctrees . dist/site
 
 wheel: web ## Builds a wheel in dist/, with the laboratory page
 	sh tools/build_live.sh release

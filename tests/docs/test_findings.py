@@ -6,17 +6,32 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from narrows import Sweep
+from narrows import Sweep, run
 from narrows.results.sweep_means import metric_named, points
+from narrows.study import Study
 from tests.docs.test_documents import CHECKOUT, shell
+from tests.docs.test_numbers import FRONT, every, recorded
 from tests.docs.test_paper import claims, measured, published
 from tools.findings_table import PART, cells
 
 TEXT = (CHECKOUT / "docs/findings.md").read_text(encoding="utf-8")
 PLAIN = " ".join(TEXT.split())
+
+
+def numbers(words: str) -> list[float]:
+    """The numbers of a sentence of the page."""
+    found = re.search(words, PLAIN)
+    assert found is not None, words
+    return [float(number) for number in found.groups()]
+
+
+def close(values: list[float]) -> Any:
+    """Values to within a tenth, so that not each change of the simulator needs other words."""
+    return pytest.approx(values, rel=0.1)
 
 
 def interval(paper: str, claim: str, metric: str) -> str:
@@ -71,6 +86,35 @@ def test_sentences_have_the_numbers_of_the_results() -> None:
     assert [sentence for sentence in sentences if sentence not in PLAIN] == []
 
 
+def test_pages_take_as_long_as_the_study_says() -> None:
+    study = recorded("python/narrows/study/dns_transport/result.json")
+    tables = [
+        {row["queue"]: float(row["page, s"].split()[0]) for row in found}
+        for found in every(study["tables"], "The queues, over 16 transports without ECN under load")
+    ]
+    home, cafe, _ = tables
+    assert [round(home["FIFO"] / home[each]) for each in ("FQ-CoDel", "CAKE")] == [8, 8]
+    assert round(cafe["FIFO"] / cafe["FQ-CoDel"], -1) == 20
+    for text in (PLAIN, FRONT):
+        assert "takes eight times as long as behind FQ-CoDel or CAKE" in text
+    assert "of a café, twenty times as long as behind FQ-CoDel" in PLAIN
+
+
+@pytest.mark.slow
+def test_dns_behind_fq_codel_is_as_fast_and_as_lossy_as_the_page_says(tmp_path: Path) -> None:
+    medians = [
+        run(CHECKOUT / f"scenarios/dns-behind-{queue}.toml").summary["dns"]["response_median_ms"]
+        for queue in ("fq-codel", "fifo")
+    ]
+    assert numbers(r"([\d.]+) instead of ([\d.]+) ms next to 60 downloads") == close(medians)
+    (command,) = re.findall(r"^    (narrows study .* --load cubic-ecn)$", TEXT, flags=re.M)
+    shell(f"{command} --quiet --out {shlex.quote(str(tmp_path / 'study'))}", CHECKOUT)
+    cells = Study.load(tmp_path / "study").cells
+    within = dict(cells.select("queue", "within_1s_percent").iter_rows())
+    said = r"only ([\d.]+) % of the queries .*; behind a FIFO of bytes it is ([\d.]+) %"
+    assert numbers(said) == close([within["fq-codel"], within["fifo"]])
+
+
 @pytest.mark.slow
 def test_the_table_on_bbr_is_what_its_sweep_gives(tmp_path: Path) -> None:
     """To within a tenth, so that not each change of the simulator needs a new table."""
@@ -91,13 +135,9 @@ def test_the_table_on_bbr_is_what_its_sweep_gives(tmp_path: Path) -> None:
         (point.settings["variant"], point.settings["queue"]["kind"]): 100 - point.mean
         for point in points(sweep, metric_named(sweep, "dns_groups.udp.first_attempt_percent"))
     }
-    words = re.search(
+    *lossy, most = numbers(
         r"loses (\d+) % of its first attempts behind DualPI2, and (\d+) % behind a short FIFO of "
-        r"packets; beside CUBIC it loses less than ([\d.]+) %",
-        PLAIN,
+        r"packets; beside CUBIC it loses less than ([\d.]+) %"
     )
-    assert words is not None
-    dualpi2, fifo, cubic = (float(word) for word in words.groups())
-    assert lost["BBR", "dualpi2"] == pytest.approx(dualpi2, rel=0.1)
-    assert lost["BBR", "pfifo"] == pytest.approx(fifo, rel=0.1)
-    assert max(lost["CUBIC", "dualpi2"], lost["CUBIC", "pfifo"]) < cubic
+    assert lossy == close([lost["BBR", "dualpi2"], lost["BBR", "pfifo"]])
+    assert max(lost["CUBIC", "dualpi2"], lost["CUBIC", "pfifo"]) < most

@@ -21,10 +21,13 @@ def recorded(name: str) -> Any:
     return json.loads((CHECKOUT / name).read_text(encoding="utf-8"))
 
 
-def rows(tables: list[dict[str, Any]], title: str) -> list[dict[str, str]]:
-    """The rows of the first table with a title."""
-    table = next(table for table in tables if table["title"] == title)
-    return [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+def every(tables: list[dict[str, Any]], title: str) -> list[list[dict[str, str]]]:
+    """The rows of each table with a title."""
+    return [
+        [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+        for table in tables
+        if table["title"] == title
+    ]
 
 
 def within(source: str) -> tuple[int, int]:
@@ -32,7 +35,7 @@ def within(source: str) -> tuple[int, int]:
     result = json.loads((REPRODUCED / FOLDERS["L4S"] / "result.json").read_text(encoding="utf-8"))
     counts = [
         [int(word) for word in row["all"].split(" of ")]
-        for row in rows(result["tables"], "Means within the tolerance")
+        for row in every(result["tables"], "Means within the tolerance")[0]
         if (row["source"] == "Heist and Morton") is (source == "Heist and Morton")
     ]
     near, total = (sum(column) for column in zip(*counts, strict=True))
@@ -46,16 +49,6 @@ def test_the_front_page_has_the_first_attempts_of_the_first_paper() -> None:
     )
     said = "{:.0f} % of first attempts succeed if all other connections use ECN, and {:.0f} %"
     assert said.format(all_, none) in FRONT
-
-
-def test_the_front_page_has_the_pages_of_the_study() -> None:
-    study = recorded("python/narrows/study/dns_transport/result.json")
-    # The first of three: a home's.
-    home = rows(study["tables"], "The queues, over 16 transports without ECN under load")
-    pages = {row["queue"]: float(row["page, s"].split()[0]) for row in home}
-    for queue in ("FQ-CoDel", "CAKE"):
-        assert WORDS[round(pages["FIFO"] / pages[queue])] == "eight"
-    assert "a page takes eight times as long as behind FQ-CoDel or CAKE" in FRONT
 
 
 def test_both_have_the_numbers_of_dualpi2_s_authors() -> None:
