@@ -25,6 +25,7 @@ PAPERS = "python/narrows/reproduce"
 CONTENTS = {
     "Guides": {
         "docs/install": "",
+        "docs/tour": "",
         "docs/guide": "From a first run to an answer",
         "docs/lab": "",
         "docs/sweeps": "",

@@ -69,6 +69,7 @@ FOLLOWED = {
     "docs/study.md": 1,
     "docs/suites.md": 8,
     "docs/sweeps.md": 14,
+    "docs/tour.md": 21,
     "python/narrows/study/dns_transport/README.md": 1,
 }
 """Documents that can be followed from their beginning, and at least how many things each shows."""
