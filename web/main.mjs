@@ -31,6 +31,7 @@ const page = {
 let runner;
 let seedRunner;
 let stories; // loaded after the first picture
+let tour = []; // also: docs/tour.md's questions, with links and answers
 let pressedAt = 0;
 
 async function get(path) {
@@ -65,6 +66,7 @@ async function begin() {
     page.settings = here.at;
     page.pinned = null;
     pressed();
+    answer();
     const wrong = name && !known.has(name) ? `No example is called ${name.slice(0, 60)}` : here.wrong;
     if (pinned) await pin(placed(page.example, pinned).at);
     turn(wrong);
@@ -76,8 +78,16 @@ async function begin() {
     location.hash = `#${target.value}`;
   });
   at("lessons").addEventListener("change", ({ target }) => learn(target.value));
+  at("questions").addEventListener("change", ({ target }) => {
+    if (target.value) location.hash = target.value;
+    else endLesson();
+  });
   listen(module);
   await open();
+  // After the first picture: it tells more than a question does.
+  tour = await (await get("tour.json")).json();
+  at("questions").append(...tour.map(({ link, title }) => option({ name: link, title })));
+  answer();
 }
 
 /** Begins a lesson, or ends it if the name is empty. */
@@ -101,9 +111,20 @@ async function learn(name) {
   });
 }
 
+/** Shows the question of the tour that the address asks, and its answer. */
+function answer() {
+  const asked = tour.find(({ link }) => link === location.hash);
+  if (!asked) return;
+  const { title, link, answer: text } = asked;
+  at("questions").value = link;
+  at("lesson").replaceChildren(made("h2", title), ...text.split("\n\n").map((each) => made("p", each)));
+  at("lesson").hidden = false;
+}
+
 function endLesson() {
   at("lesson").hidden = true;
   at("lessons").value = "";
+  at("questions").value = "";
   at("controls").inert = false;
 }
 

@@ -14,6 +14,7 @@ import pytest
 from narrows.builds import THIS
 from narrows.lab.build import SITE
 from narrows.lab.server import Server, site
+from narrows.lab.tour import questions
 from narrows.scenario import examples
 
 from .browser import DONE, DRAWN, Page
@@ -284,6 +285,39 @@ def test_each_step_of_a_lesson_comes_out_as_it_says(server: Server, page: Page, 
     assert "That was the lesson" in page.ask("document.getElementById('lesson').textContent")
 
 
+TOUR = questions((Path(__file__).parents[2] / "docs" / "tour.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", TOUR, ids=lambda asked: asked["link"])
+def test_a_question_opens_the_runs_that_answer_it(
+    server: Server, page: Page, asked: dict[str, str]
+) -> None:
+    page.follow(f"{server.address}#dns-over-tls")
+    page.until("document.getElementById('questions').options.length > 1")
+    page.ask(
+        f"""(() => {{ const choice = document.getElementById("questions");
+          delete document.body.dataset.state;
+          choice.value = {json.dumps(asked["link"])};
+          choice.dispatchEvent(new Event("change")); }})()"""
+    )
+    page.until(f"location.hash === {json.dumps(asked['link'])}")
+    page.until("document.querySelector('#lesson:not([hidden]) h2') !== null")
+    said = page.ask("document.getElementById('lesson').textContent")
+    assert said == asked["title"] + asked["answer"].replace("\n\n", "")
+    page.until(DONE)
+    # Neither the link nor the run has a fault, and the link is what the page itself would write.
+    assert not page.ask("document.querySelector('#state.wrong')")
+    turn(page, "seed", 1)
+    turn(page, "seed", 0)
+    page.until(f"location.hash === {json.dumps(asked['link'])}")
+    heads = page.ask("[...document.querySelectorAll('#metrics th')].map((e) => e.textContent)")
+    assert ("B" in heads) == ("&A" in asked["link"])
+    page.ask("document.getElementById('questions').value = ''")
+    page.ask("document.getElementById('questions').dispatchEvent(new Event('change'))")
+    assert page.ask("document.getElementById('lesson').hidden")
+
+
 def test_csv_has_the_points_of_the_plots(server: Server, page: Page) -> None:
     page.follow(f"{server.address}#dns-over-tls")
     page.ask(
@@ -339,7 +373,7 @@ def test_the_page_is_small() -> None:
         pytest.skip("needs the page: make web")
     sent = {name: len(served.compressed) for name, served in site().items()}
     # Loaded after the first picture, or when somebody asks.
-    later = ("examples/", "stories.mjs", "queries.mjs", "sequence.mjs", "vector.mjs")
+    later = ("examples/", "tour.json", "stories.mjs", "queries.mjs", "sequence.mjs", "vector.mjs")
     first = {name: size for name, size in sent.items() if not name.startswith(later)}
     first["examples/dns-behind-red.json"] = sent["examples/dns-behind-red.json"]
     assert sum(sent.values()) < 1_500_000

@@ -16,6 +16,7 @@ from narrows.errors import ScenarioError
 from narrows.lab.knobs import Setting, watched
 from narrows.lab.own import marked, placed
 from narrows.lab.patches import Patches
+from narrows.lab.tour import questions
 from narrows.scenario import Example, Scenario, examples
 from narrows.scenario.tcp import own_controls
 from narrows.scenario.toml_text import inline
@@ -51,6 +52,8 @@ def build(sources: Path, site: Path = SITE) -> None:
         site / "lessons.json",
         [{"name": n, "title": t} for n, t in zip(names, titles, strict=True)],
     )
+    tour = sources.parent / "docs" / "tour.md"
+    _write(site / "tour.json", questions(tour.read_text(encoding="utf-8")))
     listed = examples()
     _write(site / "examples.json", [{"name": e.name, "title": e.title} for e in listed])
     with ProcessPoolExecutor() as processes:

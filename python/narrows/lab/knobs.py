@@ -253,6 +253,12 @@ def _traffic_choices(scenario: Scenario) -> Iterator[Knob | None]:
             needs = (f"control-{group.name}", 0)
             name = f"control-{group.name}-{key}"
             yield _number(scenario, name, f"{key} of {own}", own_number, _FEW, needs=needs)
+        if response := group.tcp.ecn_response:
+            other = "abe" if response == "as-loss" else "as-loss"
+            label = f"How {group.name} slows down for a mark"
+            changes = [(other, {f"{place}.tcp.ecn_response": other})]
+            knob = _choice(scenario, f"marks-{group.name}", label, response, changes)
+            yield replace(knob, beside=(f"control-{group.name}",))
         share = f"{place}.ecn_share"
         if group is bulk[0] and _fits(scenario, {share: 1.0}):
             given = float(_value(scenario, share) or 0.0)
