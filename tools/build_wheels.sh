@@ -8,8 +8,8 @@
 # On Linux, zig links against an old glibc, so that the wheels run on any distribution since 2014
 # (manylinux2014). The package ziglang contains zig; the script installs it into the environment if
 # it is missing. On a Mac, one wheel contains the code for both kinds of processors.
-# Wheels for Linux contain narrows-live, which plays traffic on kernels, if they are for the machine's
-# own kind of processor; it needs no C library of another machine.
+# Wheels for Linux contain narrows-live, which plays traffic on kernels, linked against the same glibc.
+# Nothing of glibc is in it, so its licence (LGPL) asks for nothing.
 # We tried this on Debian 12 for x86_64 (zig from ziglang), but have not built the other targets.
 set -eu
 
@@ -48,9 +48,22 @@ fi
 if [ "$(uname -s)" = Darwin ]; then
     build --target universal2-apple-darwin
 else
+    live=python/narrows/backends/kernel/narrows-live
+    work=$(mktemp -d)
+    # The checkout keeps its own.
+    put_back() {
+        rm -rf "$work"
+        [ ! -e $live.own ] || mv $live.own $live
+    }
+    trap put_back EXIT
+    trap 'exit 130' INT TERM
+    [ ! -e $live ] || mv $live $live.own
     for target in $targets; do
-        rm -f python/narrows/backends/kernel/narrows-live
-        case $target in "$(uname -m)"-*) sh tools/build_live.sh release ;; esac
-        build --zig --target "$target" --compatibility manylinux2014
+        set -- --zig --target "$target" --compatibility manylinux2014
+        # Only maturin links with zig, so it makes a wheel of the program, too.
+        maturin build --release --quiet "$@" --manifest-path crates/live/Cargo.toml --out "$work/$target"
+        python3 -m zipfile -e "$work/$target"/*.whl "$work/$target"
+        install -m 755 "$work/$target"/*.data/scripts/narrows-live $live
+        build "$@"
     done
 fi

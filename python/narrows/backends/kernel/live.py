@@ -1,7 +1,7 @@
 """The program narrows-live: where it is, what it gets, and the tables that it writes.
 
 It plays the applications of a plan over real sockets (crates/live). `make setup` and the wheel put
-it beside this file, statically linked, so that it runs in a guest too.
+it beside this file. A guest has the machine's files, and so finds it there, too.
 """
 
 from __future__ import annotations
