@@ -1,8 +1,9 @@
 """The site (`make site`): Sphinx reads this checkout's Markdown where it stands.
 
 README.md is the front page. A link to a document in CONTENTS leads to its page, and a link to
-another file to a copy of it. Links to folders, and to documents that are no page, become plain
-text, because the site does not know where the sources are published.
+another file to a copy of it. A link that shows a document's file name shows its title. Links to
+folders, and to documents that are no page, become plain text, because the site does not know where
+the sources are published.
 """
 
 from __future__ import annotations
@@ -197,9 +198,11 @@ def read(app: Any, page: str, source: list[str]) -> None:
     def link(found: re.Match[str]) -> str:
         target = (folder / found[2].partition("#")[0]).resolve()
         inside = target != folder and target.is_relative_to(ROOT)
-        known = str(target.relative_to(ROOT).with_suffix("")) in PAGES if inside else True
-        lost = inside and (target.is_dir() or (target.suffix == ".md" and not known))
-        return found[1] if lost else found[0]
+        known = inside and str(target.relative_to(ROOT).with_suffix("")) in PAGES
+        if inside and not known and (target.is_dir() or target.suffix == ".md"):
+            return found[1]
+        # A page has a title, and no reader of the site looks for a file.
+        return f"[]({found[2]})" if known and found[1].endswith(".md") else found[0]
 
     text = re.sub(r"(?<!!)\[([^][]*)\]\(([^():\s]+)\)", link, source[0])
     # A language that tests read, such as `python,ignore`.

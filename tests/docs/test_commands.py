@@ -45,7 +45,8 @@ def words_of(command: str) -> list[str]:
 def wrong(command: str) -> str | None:
     """What of a command does not exist."""
     words = words_of(command)
-    if not words or words[0] in OF_ALL:
+    # A version is what the program prints.
+    if not words or words[0] in OF_ALL or words[0][0].isdigit():
         return None
     name = next((n for n in (" ".join(words[:2]), words[0]) if n in COMMANDS), None)
     if name is None:
