@@ -2,10 +2,12 @@
 //! asks for them, and makes a digest of what the program is built from.
 
 use std::fs;
-use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 
-use siphasher::sip::SipHasher13;
+/// How the laboratory's crates find their code and make a digest of it.
+#[allow(dead_code)]
+#[path = "../crates/units/build.rs"]
+mod sources;
 
 /// What the program is built from, seen from this folder.
 const SOURCES: [&str; 9] = [
@@ -25,10 +27,10 @@ fn main() {
         println!("cargo::rerun-if-changed={source}");
     }
     // The same for the same sources and features, in a checkout, a tarball or a package's build.
-    let mut digest = SipHasher13::new();
-    digest.write_u8(cfg!(feature = "ebpf").into());
-    SOURCES.iter().for_each(|source| read(Path::new(source), &mut digest));
-    println!("cargo::rustc-env=NARROWS_BUILD={:016x}", digest.finish());
+    let mut digest = sources::START;
+    sources::add(if cfg!(feature = "ebpf") { "ebpf" } else { "" }, &mut digest);
+    SOURCES.iter().for_each(|source| read(source, &mut digest));
+    println!("cargo::rustc-env=NARROWS_BUILD={digest:016x}");
     write_settings();
     #[cfg(feature = "ebpf")]
     compile();
@@ -73,16 +75,18 @@ fn write_settings() {
     fs::write(out.join("settings.h"), text + "\n").expect("the folder is there");
 }
 
-/// Adds the names and contents of these files, in the order of their names.
-fn read(path: &Path, digest: &mut SipHasher13) {
-    if let Ok(entries) = fs::read_dir(path) {
-        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-        paths.sort();
-        paths.iter().for_each(|path| read(path, digest));
-    } else if let Ok(bytes) = fs::read(path) {
-        digest.write(path.as_os_str().as_encoded_bytes());
-        digest.write_u64(bytes.len() as u64);
-        digest.write(&bytes);
+/// Adds the name and the content of a file, or of each file of a folder. Comments count: those of
+/// settings are in `--help`.
+fn read(source: &str, digest: &mut u64) {
+    let files = if Path::new(source).is_dir() {
+        sources::files(source, &["rs", "c", "h"])
+    } else {
+        vec![source.into()]
+    };
+    for file in files {
+        let text = fs::read_to_string(&file).expect("it is there, and is UTF-8");
+        sources::add(&file, digest);
+        sources::add(&text, digest);
     }
 }
 
@@ -93,11 +97,11 @@ fn compile() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it for build scripts"));
     let architecture = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it for build scripts");
     // clang takes long, and the programs change less often than the rest.
-    let mut digest = SipHasher13::new();
+    let mut digest = sources::START;
     ["build.rs", "bpf", "src/config/keys.rs", "../Cargo.lock"]
         .iter()
-        .for_each(|it| read(Path::new(it), &mut digest));
-    let (made, digest) = (out.join("gateway.digest"), format!("{:016x}", digest.finish()));
+        .for_each(|it| read(it, &mut digest));
+    let (made, digest) = (out.join("gateway.digest"), format!("{digest:016x}"));
     if fs::read_to_string(&made).is_ok_and(|before| before == digest) {
         return;
     }

@@ -15,11 +15,8 @@
 use std::fs;
 
 fn main() {
-    let mut files = Vec::new();
-    find("src", &mut files);
-    files.sort();
-    let mut digest = 0xcbf2_9ce4_8422_2325;
-    for file in files {
+    let mut digest = START;
+    for file in files("src", &["rs"]) {
         // Not the folder: it also holds tests, whose changes would build the crate again.
         println!("cargo::rerun-if-changed={file}");
         let text = fs::read_to_string(&file).expect("it was found, and is UTF-8 as all Rust is");
@@ -35,8 +32,9 @@ fn main() {
     println!("cargo::rustc-env=NARROWS_SOURCES={digest:016x}");
 }
 
-/// Lists the files of a folder that hold code.
-fn find(folder: &str, files: &mut Vec<String>) {
+/// Returns the files of a folder that hold code of these kinds, in order.
+pub(crate) fn files(folder: &str, kinds: &[&str]) -> Vec<String> {
+    let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("cargo starts this in the crate's folder") {
         let name = entry.expect("the folder can be read").file_name();
         let name = name.to_str().expect("names of files are UTF-8");
@@ -44,12 +42,14 @@ fn find(folder: &str, files: &mut Vec<String>) {
         if name.starts_with('.') || ["tests", "tests.rs"].contains(&name) {
             continue;
         }
-        if fs::metadata(&path).is_ok_and(|found| found.is_dir()) {
-            find(&path, files);
-        } else if name.ends_with(".rs") {
-            files.push(path);
+        if fs::metadata(&path).is_ok_and(|entry| entry.is_dir()) {
+            found.extend(files(&path, kinds));
+        } else if name.rsplit_once('.').is_some_and(|(_, kind)| kinds.contains(&kind)) {
+            found.push(path);
         }
     }
+    found.sort();
+    found
 }
 
 /// Returns what counts of a file.
@@ -60,8 +60,11 @@ fn code(text: &str) -> String {
     text.lines().filter(is_code).flat_map(|line| [line, "\n"]).collect()
 }
 
+/// The digest of nothing.
+pub(crate) const START: u64 = 0xcbf2_9ce4_8422_2325;
+
 /// Adds a text to the digest (FNV-1a).
-fn add(text: &str, digest: &mut u64) {
+pub(crate) fn add(text: &str, digest: &mut u64) {
     for byte in text.bytes().chain([0]) {
         *digest = (*digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
     }
