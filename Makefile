@@ -21,7 +21,7 @@ export CARGO_PROFILE_DEV_DEBUG := 0
 export CARGO_PROFILE_QUICK_DEBUG := 0
 endif
 
-.PHONY: help setup optimised run check check-gateway test test-lab test-gateway test-servers lint lint-quick lint-lab lint-gateway lint-form gateway deb gateway-kernels web site wheel wheels package results study docs lock guest-2010 agreement agreement-7 bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-start bench-import bench-probe bench-page bench-kernel mutants clean
+.PHONY: help setup optimised run check check-gateway test test-lab test-gateway test-servers lint lint-quick lint-lab lint-gateway lint-form gateway deb gateway-kernels web site wheel wheels package release results study docs lock guest-2010 agreement agreement-7 bench-sim bench-agreement bench-flows bench-memory bench-disciplines bench-queues bench-gateway bench-sweep bench-start bench-import bench-probe bench-page bench-kernel mutants clean
 
 help: ## Lists these tasks
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -99,11 +99,14 @@ wheel: web ## Builds a wheel in dist/, with the laboratory page
 	sh tools/build_live.sh release
 	$(BIN)/maturin build --release --locked --out dist
 
-wheels: setup ## Builds wheels for other machines in dist/: manylinux with zig, or on a Mac for macOS
+wheels: web ## Builds wheels for other machines in dist/: manylinux with zig, or on a Mac for macOS
 	sh tools/build_wheels.sh $(BIN)
 
-package: ## Packages and builds the crates for other programs: narrows-units, narrows-qdisc, narrows-link and narrows-transport
+package: ## Packages and builds the crates for other programs, from narrows-units to narrows-engine
 	sh tools/package_crates.sh
+
+release: ## Builds and tries a release in dist/, and says what to publish where (VERSION=0.2.0; TESTED=1: without make test)
+	@sh tools/release.sh "$$VERSION"
 
 results: optimised ## Runs the reproductions and writes their result.json and READMEs (RESULTS=H: one paper)
 	$(BIN)/python tools/reproduction_results.py $(RESULTS)

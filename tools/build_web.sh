@@ -10,6 +10,12 @@ site=python/narrows/lab/site
 toolchain=$(sh tools/wasm_toolchain.sh)
 # A run must not take a reader's whole memory.
 flags="-C link-arg=--max-memory=1073741824"
+# The same bytes in another folder. cargo splits these flags at spaces.
+home=${CARGO_HOME:-$HOME/.cargo}
+case $PWD$home in
+*" "*) ;;
+*) flags="$flags --remap-path-prefix=$PWD=/narrows --remap-path-prefix=$home=/cargo" ;;
+esac
 # shellcheck disable=SC2086 # one assignment per word
 env $toolchain CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="$flags" \
     cargo build --locked --quiet --profile web -p narrows-web --target wasm32-unknown-unknown

@@ -88,9 +88,9 @@ def runs(bin_: Path, folder: Path, *options: str) -> Path:
         SystemExit: It does not run.
     """
     call(bin_ / "narrows", "--version", cwd=folder)
-    call(bin_ / "narrows", "examples", "copy", "lossy-link", "--into", folder / "copy", cwd=folder)
-    example = folder / "copy/lossy-link.toml"
-    told = ("run", example, "--set", "dns.queries=5", "--out", folder / "run", *options)
+    call(bin_ / "narrows", "examples", "copy", "dns-behind-fifo", "--into", folder, cwd=folder)
+    example = folder / "dns-behind-fifo.toml"
+    told = ("run", example, "--set", 'duration="20 s"', "--out", folder / "run", *options)
     call(bin_ / "narrows", *told, cwd=folder)
     if not (folder / "run" / "run.json").is_file():
         sys.exit("narrows left no run folder")
@@ -104,7 +104,8 @@ def serves_the_page(bin_: Path, folder: Path) -> None:
         SystemExit: It does not answer.
     """
     command = (bin_ / "narrows", "lab", "--no-open")
-    with subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE) as lab:
+    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, cwd=folder, env=ENVIRONMENT, **quiet) as lab:
         assert lab.stdout is not None
         try:
             address = lab.stdout.readline().decode().strip()

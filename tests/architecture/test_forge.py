@@ -43,7 +43,7 @@ def scripts(path: Path) -> list[str]:
 
 
 def test_the_folder_has_what_strangers_meet() -> None:
-    assert {path.stem for path in WORKFLOWS} == {"test", "wheels", "release"}
+    assert {path.stem for path in WORKFLOWS} == {"test", "wheels", "release", "site"}
     assert {path.stem for path in FORMS} == {"bug", "wrong-number", "question"}
     assert read(FORGE / "ISSUE_TEMPLATE/config.yml") == {"blank_issues_enabled": False}
 
@@ -66,8 +66,16 @@ def test_a_workflow_has_names_limits_and_few_rights(path: Path) -> None:
         needs = job.get("needs", [])
         assert set([needs] if isinstance(needs, str) else needs) <= document["jobs"].keys()
         rights = job.get("permissions", {})
-        assert rights in ({}, {"contents": "write"}, {"id-token": "write"}), name
-        assert "id-token" not in rights or (job["environment"], "if" in job) == ("pypi", True)
+        # Those that publish wait for a variable that a maintainer sets.
+        publishes = {
+            "pypi": {"id-token": "write"},
+            "pages": {"pages": "write", "id-token": "write"},
+        }
+        if name in publishes:
+            assert rights == publishes[name] and job["environment"].endswith(name)
+            assert re.match(r"vars\.PUBLISH_\w+ == 'true'", job["if"])
+        else:
+            assert rights in ({}, {"contents": "write"}), name
 
 
 @workflows
@@ -116,10 +124,15 @@ def test_wheels_that_nobody_tried_say_so() -> None:
         assert ("untried" in row["name"]) is ("untried" in row["file"]) is row["untried"]
 
 
-def test_only_the_tried_wheel_is_published() -> None:
+def test_only_what_make_release_has_tried_is_published() -> None:
     jobs = read(FORGE / "workflows/release.yml")["jobs"]
     (fetched,) = (s["with"]["name"] for s in jobs["pypi"]["steps"] if "download" in s["uses"])
-    assert fetched == "wheel-manylinux-x86-64"
+    (made,) = (
+        s["with"] for s in jobs["release"]["steps"] if s.get("with", {}).get("name") == fetched
+    )
+    (script,) = (s["run"] for s in jobs["release"]["steps"] if "make release" in s.get("run", ""))
+    _, _, copied = script.partition("make release")
+    assert f"mkdir {Path(made['path']).parent}\ncp dist/" in copied
     assert jobs["pypi"]["if"] == "vars.PUBLISH_TO_PYPI == 'true'"
     # Nothing else has a secret.
     assert not re.search(r"\bsecrets\b", (FORGE / "workflows/release.yml").read_text())
