@@ -144,7 +144,7 @@ pub struct FqCodel<P> {
     counters: Counters,
 }
 
-/// `struct fq_codel_flow`
+/// A flow with its queue and its CoDel.
 #[derive(Clone, Debug)]
 struct Flow {
     packets: List,
@@ -204,7 +204,7 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// `fq_codel_hash`
+    /// Returns the index of a packet's flow (RFC 8290, 4.1.1).
     #[inline]
     fn flow_of(&self, packet: &P) -> u32 {
         let hash = mix(packet.flow_hash(), self.seed) >> 32;
@@ -222,27 +222,27 @@ impl<P: Packet> FqCodel<P> {
         }
     }
 
-    /// `fq_codel_drop`: drops packets from the front of the fattest flow. Returns that flow.
+    /// Drops packets from the front of the fattest flow, until half of its bytes or `drop_batch`
+    /// packets are gone. Returns that flow.
     #[cold]
     fn drop_from_fattest(&mut self, dropped: &mut Dropped<P>) -> Option<u32> {
         let index = self.fattest.first()?;
         let flow = &mut self.flows[index as usize];
-        let threshold = flow.backlog / 2;
-        let (mut count, mut bytes) = (0, 0);
+        let other_half = flow.backlog.div_ceil(2);
         let mut queue = Queue {
             slab: &mut self.slab,
             list: &mut flow.packets,
             backlog: &mut flow.backlog,
             total: &mut self.total,
         };
-        while let Some(Stamped { packet, .. }) = queue.take() {
+        let mut count = 0;
+        while count < self.config.drop_batch
+            && (count == 0 || *queue.backlog > other_half)
+            && let Some(Stamped { packet, .. }) = queue.take()
+        {
             count += 1;
-            bytes += u64::from(packet.bytes());
             self.counters.on_drop(packet.bytes(), DropReason::Overflow);
             dropped.push((packet, DropReason::Overflow));
-            if count >= self.config.drop_batch || bytes >= threshold {
-                break;
-            }
         }
         // CoDel should count them as drops of its own.
         flow.control.count = flow.control.count.wrapping_add(count);
@@ -252,7 +252,7 @@ impl<P: Packet> FqCodel<P> {
 }
 
 impl<P: Packet> Qdisc<P> for FqCodel<P> {
-    /// `fq_codel_enqueue`
+    /// RFC 8290, section 4.1.
     #[inline]
     fn enqueue(&mut self, now: Time, packet: P, dropped: &mut Dropped<P>) -> Verdict {
         let bytes = u64::from(packet.bytes());
@@ -280,7 +280,7 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
         if gone { Verdict::Dropped } else { Verdict::Queued }
     }
 
-    /// `fq_codel_dequeue`; RFC 8290, section 4.2.
+    /// RFC 8290, section 4.2.
     #[inline]
     fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
         loop {
@@ -334,7 +334,7 @@ impl<P: Packet> Controlled<P> for Queue<'_, P> {
         Some(packet)
     }
 
-    /// The backlog of all flows: `sch->qstats.backlog`.
+    /// The backlog of all flows.
     #[inline]
     fn backlog(&self) -> u64 {
         self.total.bytes

@@ -1,7 +1,7 @@
-//! CoDel's control of one queue, without the queue: what `codel_dequeue` does.
+//! CoDel's control of one queue, without the queue.
 //!
-//! Source: RFC 8289, section 5; Linux 6.1.192, `include/net/codel.h` and
-//! `include/net/codel_impl.h`. The differences are listed at [`super`].
+//! Written from RFC 8289, section 5, with its variables. The differences, which are Linux's, are
+//! listed at [`super`].
 
 use narrows_units::{Span, Time};
 
@@ -9,12 +9,12 @@ use crate::settings::words;
 use crate::stamped::Stamped;
 use crate::{Counters, DropReason, Dropped, Packet};
 
-/// `struct codel_params`
+/// The settings of a control.
 #[derive(Clone, Debug)]
 pub(crate) struct Params {
     pub(crate) target: Span,
     pub(crate) interval: Span,
-    /// [`Span::MAX`]: never (`CODEL_DISABLED_THRESHOLD`).
+    /// [`Span::MAX`]: never.
     pub(crate) ce_threshold: Span,
     /// Of the ECN field: the threshold is for packets that have the second value in these bits.
     pub(crate) ce_selector: (u8, u8),
@@ -36,7 +36,7 @@ words! {
     }
 }
 
-/// `struct codel_vars`
+/// What a control remembers between packets, with the RFC's names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Control {
     /// The drops and marks since the dropping state was entered.
@@ -44,15 +44,13 @@ pub(crate) struct Control {
     /// The value of `count` at that time.
     lastcount: u32,
     dropping: bool,
-    /// The inverse square root of `count`, as a 16-bit fraction.
-    rec_inv_sqrt: u16,
+    /// An estimate of the inverse square root of `count`, in 65536ths.
+    inverse_root: u16,
     /// When the sojourn time will have been above the target for an interval; `None`: it is below.
     first_above_time: Option<Time>,
     /// In the dropping state, when the next drop is due; afterwards, when the last one was due.
     /// `None`: the state has never been entered.
     drop_next: Option<Time>,
-    /// The sojourn time of the packet examined last.
-    ldelay: Span,
 }
 
 /// The queue under control.
@@ -69,8 +67,35 @@ pub(crate) struct Books<'a, P> {
     pub(crate) dropped: &'a mut Dropped<P>,
 }
 
+/// A packet that has left the queue.
+struct Head<P> {
+    packet: P,
+    sojourn: Span,
+    /// Whether a standing queue has kept it, so that it may be dropped (`ok_to_drop`).
+    standing: bool,
+}
+
+impl<P: Packet> Head<P> {
+    /// Returns whether `ce_threshold` is for it.
+    #[inline]
+    fn is_selected(&self, (mask, value): (u8, u8)) -> bool {
+        (self.packet.dscp() << 2 | self.packet.ecn() as u8) & mask == value
+    }
+
+    /// Marks it and adds to `counter`. Returns false if its transport knows no marks.
+    #[inline]
+    fn mark(&mut self, counter: &mut u64) -> bool {
+        let capable = self.packet.ecn().is_capable();
+        if capable {
+            self.packet.mark();
+            *counter += 1;
+        }
+        capable
+    }
+}
+
 impl Control {
-    /// `codel_dequeue`; RFC 8289, section 5.6.
+    /// Returns the next packet, and drops or marks those whose turn it is (`deque`).
     #[inline]
     pub(crate) fn dequeue<P: Packet>(
         &mut self,
@@ -79,147 +104,132 @@ impl Control {
         queue: &mut impl Controlled<P>,
         books: &mut Books<'_, P>,
     ) -> Option<P> {
-        let mut packet = queue.take();
-        if packet.is_none() {
+        let Some(first) = queue.take() else {
             self.dropping = false;
             if params.when_empty == WhenEmpty::Forget {
                 self.first_above_time = None;
             }
             return None;
-        }
-        let drop = self.should_drop(now, params, packet.as_ref(), queue.backlog());
+        };
+        let mut head = self.examine(now, params, first, queue.backlog());
         let mut marked = false;
         if self.dropping {
-            if !drop {
-                self.dropping = false;
-            }
-            // The loop runs at most once for each packet: each turn drops one or ends the loop.
-            while let Some(drop_next) = self.drop_next
-                && self.dropping
-                && now >= drop_next
+            // Each turn marks a packet, or drops one, or ends the loop.
+            while let Some(due) = self.due(now, head.standing)
+                && !marked
             {
                 self.count = self.count.wrapping_add(1);
-                self.newton_step();
-                marked = params.ecn && mark(&mut packet, &mut books.counters.marked_early);
-                if marked {
-                    self.drop_next = Some(self.control_law(drop_next, params));
-                    break;
+                self.refine_root();
+                marked = params.ecn && head.mark(&mut books.counters.marked_early);
+                if !marked {
+                    head = self.replace(now, params, head, queue, books)?;
                 }
-                books.drop(packet);
-                packet = queue.take();
-                if self.should_drop(now, params, packet.as_ref(), queue.backlog()) {
-                    self.drop_next = Some(self.control_law(drop_next, params));
-                } else {
-                    self.dropping = false;
+                if head.standing {
+                    self.drop_next = Some(self.control_law(due, params));
                 }
             }
-        } else if drop {
-            marked = params.ecn && mark(&mut packet, &mut books.counters.marked_early);
-            if !marked {
-                books.drop(packet);
-                packet = queue.take();
-                self.should_drop(now, params, packet.as_ref(), queue.backlog());
-            }
+        } else if head.standing {
             self.enter_dropping(now, params);
+            marked = params.ecn && head.mark(&mut books.counters.marked_early);
+            if !marked {
+                head = self.replace(now, params, head, queue, books)?;
+            }
         }
-        if !marked && self.ldelay > params.ce_threshold && selected(&packet, params.ce_selector) {
-            mark(&mut packet, &mut books.counters.marked_forced);
+        if !marked && head.sojourn > params.ce_threshold && head.is_selected(params.ce_selector) {
+            head.mark(&mut books.counters.marked_forced);
         }
-        packet.map(|packet| packet.packet)
+        Some(head.packet)
     }
 
-    /// `codel_should_drop`; the RFC's `dodequeue`. `backlog` is what `packet` leaves behind.
+    /// Returns since when a drop has been due. A packet that no standing queue has kept ends the
+    /// dropping state.
     #[inline]
-    fn should_drop<P>(
+    fn due(&mut self, now: Time, standing: bool) -> Option<Time> {
+        self.dropping = standing;
+        self.drop_next.filter(|&due| standing && due <= now)
+    }
+
+    /// Drops a packet, and returns the one behind it.
+    #[inline]
+    fn replace<P: Packet>(
         &mut self,
         now: Time,
         params: &Params,
-        packet: Option<&Stamped<P>>,
-        backlog: u64,
-    ) -> bool {
-        let Some(packet) = packet else {
+        head: Head<P>,
+        queue: &mut impl Controlled<P>,
+        books: &mut Books<'_, P>,
+    ) -> Option<Head<P>> {
+        books.drop(head.packet);
+        let Some(next) = queue.take() else {
+            self.dropping = false;
             self.first_above_time = None;
-            return false;
+            return None;
         };
-        self.ldelay = now.since(packet.arrived_at);
-        if self.ldelay < params.target || backlog <= params.mtu {
-            self.first_above_time = None;
-            return false;
-        }
-        match self.first_above_time {
-            None => {
-                self.first_above_time = Some(now + params.interval);
-                false
-            }
-            Some(time) => now > time,
-        }
+        Some(self.examine(now, params, next, queue.backlog()))
     }
 
-    /// Starts a dropping state, at the rate that controlled the queue last time if that was less
-    /// than 16 intervals ago.
+    /// Follows the sojourn time around the target (`dodequeue`). `backlog` is what the packet
+    /// leaves behind.
+    #[inline]
+    fn examine<P>(
+        &mut self,
+        now: Time,
+        params: &Params,
+        Stamped { packet, arrived_at }: Stamped<P>,
+        backlog: u64,
+    ) -> Head<P> {
+        let sojourn = now.since(arrived_at);
+        let high = sojourn >= params.target && backlog > params.mtu;
+        let standing = high && self.first_above_time.is_some_and(|at| at < now);
+        self.first_above_time =
+            high.then(|| self.first_above_time.unwrap_or_else(|| now + params.interval));
+        Head { packet, sojourn, standing }
+    }
+
+    /// Starts a dropping state. If a drop was due less than 16 intervals ago, the rate of the last
+    /// state is a good guess for this one.
     #[inline]
     fn enter_dropping(&mut self, now: Time, params: &Params) {
-        self.dropping = true;
-        let delta = self.count.wrapping_sub(self.lastcount);
         // `drop_next` may lie in the future; then no time has passed since.
         let recent = self.drop_next.is_some_and(|at| now.since(at) < params.interval * 16);
-        if delta > 1 && recent {
-            self.count = delta;
-            self.newton_step();
+        self.count = match self.count.wrapping_sub(self.lastcount) {
+            delta if recent && delta > 1 => delta,
+            _ => 1,
+        };
+        if self.count > 1 {
+            self.refine_root();
         } else {
-            self.count = 1;
-            self.rec_inv_sqrt = u16::MAX;
+            self.inverse_root = u16::MAX;
         }
         self.lastcount = self.count;
         self.drop_next = Some(self.control_law(now, params));
+        self.dropping = true;
     }
 
-    /// `codel_control_law`: `t + interval / sqrt(count)`.
+    /// Returns `t + interval / sqrt(count)`.
     #[inline]
     fn control_law(&self, t: Time, params: &Params) -> Time {
-        let product = u128::from(params.interval.as_ps()) * u128::from(self.rec_inv_sqrt);
-        t + Span::from_ps((product >> 16) as u64)
+        let gap = u128::from(params.interval.as_ps()) * u128::from(self.inverse_root) / 65_536;
+        t + Span::from_ps(gap as u64)
     }
 
-    /// `codel_Newton_step`: x (3 - count x^2) / 2 approaches 1 / sqrt(count).
+    /// One step of Newton's method: x (3 - count x^2) / 2 is closer to 1 / sqrt(count) than x.
     #[inline]
-    fn newton_step(&mut self) {
-        let x = u64::from(self.rec_inv_sqrt) << 16;
-        let x2 = (x * x) >> 32;
-        // It wraps if x is too far off, as in the kernel.
-        let bracket = (3u64 << 32).wrapping_sub(u64::from(self.count) * x2) >> 2;
-        self.rec_inv_sqrt = (bracket.wrapping_mul(x) >> (31 + 16)) as u16;
+    fn refine_root(&mut self) {
+        // x has 32 fractional bits, and so has its square. Those of the bracket are two fewer, so
+        // that its product with x fits 64 bits. If x is far too large, the bracket is below zero
+        // and wraps, as Linux's does.
+        let x = u64::from(self.inverse_root) << 16;
+        let rest = (3u64 << 32).wrapping_sub(((x * x) >> 32) * u64::from(self.count));
+        self.inverse_root = ((rest / 4).wrapping_mul(x) >> 47) as u16;
     }
 }
 
-impl<P> Books<'_, P> {
+impl<P: Packet> Books<'_, P> {
     #[inline]
-    fn drop(&mut self, packet: Option<Stamped<P>>)
-    where
-        P: Packet,
-    {
-        let Some(Stamped { packet, .. }) = packet else { return };
+    fn drop(&mut self, packet: P) {
         self.counters.on_drop(packet.bytes(), DropReason::Early);
         self.dropped.push((packet, DropReason::Early));
-    }
-}
-
-/// Returns whether `ce_threshold` is for a packet.
-#[inline]
-fn selected<P: Packet>(packet: &Option<Stamped<P>>, (mask, value): (u8, u8)) -> bool {
-    packet.as_ref().is_some_and(|packet| (packet.dscp() << 2 | packet.ecn() as u8) & mask == value)
-}
-
-/// `INET_ECN_set_ce`, with a count.
-#[inline]
-fn mark<P: Packet>(packet: &mut Option<Stamped<P>>, counter: &mut u64) -> bool {
-    match packet {
-        Some(packet) if packet.ecn().is_capable() => {
-            packet.mark();
-            *counter += 1;
-            true
-        }
-        _ => false,
     }
 }
 

@@ -1,11 +1,11 @@
 use super::*;
 
-fn with_count(count: u32, rec_inv_sqrt: u16) -> Control {
-    Control { count, rec_inv_sqrt, ..Control::default() }
+fn with_count(count: u32, inverse_root: u16) -> Control {
+    Control { count, inverse_root, ..Control::default() }
 }
 
 fn fraction(control: &Control) -> f64 {
-    f64::from(control.rec_inv_sqrt) / 65_536.0
+    f64::from(control.inverse_root) / 65_536.0
 }
 
 fn params() -> Params {
@@ -21,14 +21,14 @@ fn params() -> Params {
 }
 
 #[test]
-fn each_newton_step_is_half_x_times_three_minus_count_x_squared() {
+fn each_refine_root_is_half_x_times_three_minus_count_x_squared() {
     for count in [1, 2, 3, 10, 1000] {
         for x in [0.001, 0.01, 0.03, 0.1] {
             let mut control = with_count(count, (x * 65_536.0) as u16);
             let x = fraction(&control);
             let next = x / 2.0 * (3.0 - f64::from(count) * x * x);
             if (0.0..1.0).contains(&next) {
-                control.newton_step();
+                control.refine_root();
                 assert!((fraction(&control) - next).abs() < 2.0 / 65_536.0, "{count} {x}");
             }
         }
@@ -42,7 +42,7 @@ fn counting_up_the_fraction_follows_the_inverse_square_root() {
     let mut worst: f64 = 0.0;
     for count in 2..=1000u32 {
         control.count = count;
-        control.newton_step();
+        control.refine_root();
         let root = 1.0 / f64::from(count).sqrt();
         // The step from 1 to 2 gives 1/2 (3 - 2) = 0.5, and the step to 3 gives 0.25 (3 - 0.75).
         let expected = match count {
@@ -71,11 +71,11 @@ fn counting_up_the_fraction_follows_the_inverse_square_root() {
 fn a_fraction_far_too_large_wraps_as_in_the_kernel_and_finds_back() {
     // 3 - 95 * 0.18^2 is below zero, so its product with half of 0.18 wraps: one is added.
     let mut control = with_count(95, (0.18 * 65_536.0) as u16);
-    control.newton_step();
+    control.refine_root();
     assert!((fraction(&control) - (1.0 + 0.09 * (3.0 - 95.0 * 0.0324))).abs() < 1e-3);
     // The fraction wanders, but it comes close to the root again.
     let found = (0..10_000).any(|_| {
-        control.newton_step();
+        control.refine_root();
         (fraction(&control) * 95f64.sqrt() - 1.0).abs() < 0.001
     });
     assert!(found);
@@ -112,14 +112,14 @@ fn the_rate_of_the_last_cycle_is_kept_for_16_intervals() {
     assert_eq!(entered(3, 3, 0), 1);
 }
 
-/// `codel_dequeue` keeps the old rate only if `delta > 1`. Otherwise, the next drop comes a whole
+/// RFC 8289, 5.6: the old rate is kept only if `delta > 1`. Otherwise, the next drop comes a whole
 /// interval later, not an interval over the root of the last count.
 #[test]
 fn a_cycle_with_a_single_drop_starts_again_at_the_interval() {
     let start = Time::ZERO + Span::from_ms(500);
-    let next_ms = |count, rec_inv_sqrt| {
+    let next_ms = |count, inverse_root| {
         let mut control =
-            Control { lastcount: 3, drop_next: Some(start), ..with_count(count, rec_inv_sqrt) };
+            Control { lastcount: 3, drop_next: Some(start), ..with_count(count, inverse_root) };
         control.enter_dropping(start, &params());
         control.drop_next.expect("it has been entered").since(start).as_us() / 1000
     };
