@@ -30,7 +30,7 @@ use rand_pcg::Pcg32;
 use crate::drr::round::{Linked, NewFirst, Turn};
 use crate::drr::slab::{List, NIL, Slab};
 use crate::pie;
-use crate::pie::control::{Control, MAX_PROB, Params};
+use crate::pie::control::{CERTAIN, Control, Params};
 use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, positive, share, size, whole};
 use crate::stamped::Stamped;
 use crate::{
@@ -124,7 +124,7 @@ impl Discipline for Config {
 pub struct FqPie<P> {
     limit: u32,
     ecn: bool,
-    /// The probability up to which packets are marked, in units of [`MAX_PROB`].
+    /// The probability up to which packets are marked, in units of 1/[`CERTAIN`].
     most_marked: u64,
     seed: u64,
     params: Params,
@@ -173,7 +173,7 @@ impl<P: Packet> FqPie<P> {
         Self {
             limit: config.limit,
             ecn: config.ecn,
-            most_marked: (config.ecn_prob * 100.0 * (MAX_PROB / 100) as f64) as u64,
+            most_marked: (config.ecn_prob * 100.0 * (CERTAIN / 100) as f64) as u64,
             seed,
             params,
             random: Pcg32::seed_from_u64(seed),
@@ -206,9 +206,9 @@ impl<P: Packet> Qdisc<P> for FqPie<P> {
         counters.arrived_bytes += u64::from(bytes);
         let verdict = if self.packets >= self.limit {
             Err(DropReason::Overflow)
-        } else if !vars.drop_early(params, flow.backlog, bytes, random) {
+        } else if !vars.hits(params, flow.backlog, bytes, random) {
             Ok(Verdict::Queued)
-        } else if self.ecn && vars.prob <= self.most_marked && packet.ecn().is_capable() {
+        } else if self.ecn && vars.drop_prob <= self.most_marked && packet.ecn().is_capable() {
             packet.mark();
             counters.marked_early += 1;
             Ok(Verdict::Marked)
@@ -251,7 +251,7 @@ impl<P: Packet> Qdisc<P> for FqPie<P> {
             flow.backlog -= u64::from(bytes);
             flow.deficit -= i64::from(bytes);
             let vars = &mut flow.control.vars;
-            vars.process_dequeue(&self.params, now, arrived_at, bytes, flow.backlog);
+            vars.on_departure(&self.params, now, arrived_at, bytes, flow.backlog);
             self.packets -= 1;
             self.bytes -= u64::from(bytes);
             self.counters.sent_packets += 1;

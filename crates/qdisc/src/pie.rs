@@ -48,7 +48,7 @@ use narrows_units::{Bytes, Span, Time};
 use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
-use self::control::{Control, MAX_PROB, Params};
+use self::control::{CERTAIN, Control, Params};
 use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, positive, size, whole};
 use crate::stamped::Stamped;
 use crate::storage::Storage;
@@ -154,7 +154,7 @@ impl<P: Packet> Pie<P> {
 
     /// Returns the drop probability after the last call; above 1 where Linux' would be.
     pub fn probability(&self) -> f64 {
-        self.control.vars.prob as f64 / MAX_PROB as f64
+        self.control.vars.drop_prob as f64 / CERTAIN as f64
     }
 }
 
@@ -169,10 +169,10 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
         counters.arrived_bytes += u64::from(bytes);
         let reason = if storage.packets() >= self.limit {
             DropReason::Overflow
-        } else if !control.vars.drop_early(params, storage.bytes(), bytes, random) {
+        } else if !control.vars.hits(params, storage.bytes(), bytes, random) {
             storage.push(Stamped { packet, arrived_at: now });
             return Verdict::Queued;
-        } else if self.ecn && control.vars.prob <= MAX_PROB / 10 && packet.ecn().is_capable() {
+        } else if self.ecn && control.vars.drop_prob <= CERTAIN / 10 && packet.ecn().is_capable() {
             packet.mark();
             counters.marked_early += 1;
             storage.push(Stamped { packet, arrived_at: now });
@@ -192,7 +192,7 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
         control.catch_up(now, params, storage.bytes());
         let Stamped { packet, arrived_at } = storage.pop()?;
         let bytes = packet.bytes();
-        control.vars.process_dequeue(params, now, arrived_at, bytes, storage.bytes());
+        control.vars.on_departure(params, now, arrived_at, bytes, storage.bytes());
         counters.sent_packets += 1;
         counters.sent_bytes += u64::from(bytes);
         Some(packet)

@@ -129,11 +129,11 @@ fn a_flow_pays_only_for_its_own_queue() {
 #[test]
 fn packets_are_marked_up_to_ecn_prob() {
     for (ecn_prob, prob, marks) in [
-        (0.1, MAX_PROB / 100 * 10, true),
-        (0.1, MAX_PROB / 100 * 10 + 1_000, false),
-        (0.25, MAX_PROB / 100 * 25, true),
+        (0.1, CERTAIN / 100 * 10, true),
+        (0.1, CERTAIN / 100 * 10 + 1_000, false),
+        (0.25, CERTAIN / 100 * 25, true),
         (0.0, 1_000, false),
-        (1.0, MAX_PROB / 100 * 100, true),
+        (1.0, CERTAIN / 100 * 100, true),
     ] {
         let config = Config { ecn: true, ecn_prob, flows: 1, ..Config::default() };
         let mut queue = FqPie::new(&config, 1);
@@ -145,10 +145,10 @@ fn packets_are_marked_up_to_ecn_prob() {
         // Departures spend the burst allowance, and have waited for long.
         for us in [100_000, 350_000] {
             queue.dequeue(at_us(us), &mut dropped);
-            queue.flows[0].control.vars.prob = prob;
+            queue.flows[0].control.vars.drop_prob = prob;
         }
         queue.flows[0].backlog = 10_000;
-        queue.flows[0].control.vars.accu_prob = 9 * MAX_PROB;
+        queue.flows[0].control.vars.accu_prob = 9 * CERTAIN;
         let verdict = queue.enqueue(at_us(350_000), packet, &mut dropped);
         assert_eq!(verdict == Verdict::Marked, marks, "{ecn_prob} {prob}");
     }

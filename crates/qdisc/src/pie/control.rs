@@ -1,7 +1,7 @@
 //! PIE's controller, without the queue.
 //!
-//! Source: Linux 6.1, `net/sched/sch_pie.c`; RFC 8033, sections 4 and 5. The differences are
-//! listed at [`super`].
+//! Written from RFC 8033, sections 4 and 5, with its variables. The differences, which are Linux's,
+//! are listed at [`super`].
 
 use narrows_units::{Span, Time};
 use rand_core::Rng;
@@ -9,13 +9,13 @@ use rand_pcg::Pcg32;
 
 use super::Config;
 
-/// `struct pie_params`
+/// The settings, in the controller's units.
 #[derive(Clone, Debug)]
 pub(crate) struct Params {
     target: Ticks,
     tupdate: Span,
-    /// The probability (in units of [`MAX_PROB`]) added at each update for each tick of delay above
-    /// the target.
+    /// The probability (in units of 1/[`CERTAIN`]) added at each update for each tick of delay
+    /// above the target.
     alpha: u64,
     /// The same for each tick by which the delay has grown.
     beta: u64,
@@ -31,37 +31,42 @@ pub(crate) struct Control {
     update_at: Time,
 }
 
-/// `struct pie_vars`
+/// What the controller remembers (RFC 8033, appendix A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vars {
+    /// The delay now, and at the last update.
     qdelay: Ticks,
     qdelay_old: Ticks,
-    /// The rest of the burst allowance.
-    burst_time: Ticks,
-    /// The time of the last departure; with the estimator, the start of the measurement.
-    dq_tstamp: Option<Ticks>,
-    /// The drop probability, in units of [`MAX_PROB`]; up to 256 of them.
-    pub(crate) prob: u64,
+    burst_allowance: Ticks,
+    /// The drop probability, in units of 1/[`CERTAIN`]; up to 256.
+    pub(crate) drop_prob: u64,
     /// The sum of probabilities since the last drop.
     pub(crate) accu_prob: u64,
-    /// The bytes that have left during this measurement; `None`: there is none.
-    dq_count: Option<u64>,
+    departures: Departures,
+}
+
+/// What departures tell. With the estimator, they are measured in cycles (RFC 8033, 4.3).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Departures {
+    /// The time of the last departure; with the estimator, the start of the cycle.
+    since: Option<Ticks>,
+    /// The bytes that have left during this cycle; `None`: there is none.
+    count: Option<u64>,
     /// The departure rate in 256ths of a byte per tick; zero: unknown.
-    avg_dq_rate: u64,
+    average_rate: u64,
 }
 
 /// The most steps in which a long time without packets is caught up with. This is a millisecond of
 /// work, and 25 minutes of updates at the usual interval even if none of them could be combined.
 const MOST_STEPS: u32 = 100_000;
 
-/// Time in `psched` ticks of 64 ns.
+/// Time in Linux's ticks of queues, 64 ns.
 type Ticks = u64;
 
 impl Params {
     /// `more`: how much longer than in PIE the timer takes.
     pub(crate) fn new(config: &Config, more: Span) -> Self {
-        // Linux scales at each update; the shift right by 4 turns the factor into sixteenths.
-        let scaled = |factor: u32| (u64::from(factor) * (MAX_PROB / TICKS_PER_SEC)) >> 4;
+        let scaled = |sixteenths: u32| u64::from(sixteenths) * (CERTAIN / TICKS_PER_SEC) / 16;
         Self {
             target: ticks(config.target.as_ps()),
             tupdate: config.on_timer(config.tupdate) + more,
@@ -79,12 +84,10 @@ impl Control {
         let vars = Vars {
             qdelay: 0,
             qdelay_old: 0,
-            burst_time: BURST_TIME,
-            dq_tstamp: None,
-            prob: 0,
+            burst_allowance: MAX_BURST,
+            drop_prob: 0,
             accu_prob: 0,
-            dq_count: None,
-            avg_dq_rate: 0,
+            departures: Departures::default(),
         };
         Self { vars, update_at: Time::ZERO + params.tupdate }
     }
@@ -102,7 +105,7 @@ impl Control {
 }
 
 impl Vars {
-    /// Runs [`Vars::calculate_probability`] `due` times, in few steps however many are due.
+    /// Runs [`Vars::update`] `due` times, in few steps however many are due.
     ///
     /// Once the delay is constant, one of three things happens. The probability moves by equal
     /// steps within each range of the auto-tuning, of which there are seven. Or it shrinks by 1/64
@@ -117,131 +120,128 @@ impl Vars {
                 return;
             }
             let before = *self;
-            self.calculate_probability(params, backlog);
+            self.update(params, backlog);
             due -= 1;
             if *self == before {
                 return;
             }
-            let still = Self { prob: before.prob, ..*self } == before;
-            let (low, high) = range(self.prob);
+            let still = Self { drop_prob: before.drop_prob, ..*self } == before;
+            let (low, high) = range(self.drop_prob);
             let linear = self.qdelay != 0 || backlog != 0;
-            if still && linear && (low..high).contains(&before.prob) {
-                let (step, room) = if self.prob > before.prob {
-                    (self.prob - before.prob, high - self.prob)
+            if still && linear && (low..high).contains(&before.drop_prob) {
+                let (step, room) = if self.drop_prob > before.drop_prob {
+                    (self.drop_prob - before.drop_prob, high - self.drop_prob)
                 } else {
-                    (before.prob - self.prob, self.prob - low)
+                    (before.drop_prob - self.drop_prob, self.drop_prob - low)
                 };
                 // Each of these steps starts within the range, and none ends beyond its edge.
                 let steps = due.min(room / step);
-                if self.prob > before.prob {
-                    self.prob += steps * step;
+                if self.drop_prob > before.drop_prob {
+                    self.drop_prob += steps * step;
                 } else {
-                    self.prob -= steps * step;
+                    self.drop_prob -= steps * step;
                 }
                 due -= steps;
             }
         }
     }
 
-    /// `pie_calculate_probability`; RFC 8033, section 4.2.
-    pub(crate) fn calculate_probability(&mut self, params: &Params, backlog: u64) {
+    /// One update of the probability (RFC 8033, 4.2).
+    pub(crate) fn update(&mut self, params: &Params, backlog: u64) {
         if params.dq_rate_estimator {
-            self.qdelay_old = self.qdelay;
-            self.qdelay = (backlog << SCALE).checked_div(self.avg_dq_rate).unwrap_or(0);
+            let delay = (backlog << RATE_BITS).checked_div(self.departures.average_rate);
+            self.qdelay_old = core::mem::replace(&mut self.qdelay, delay.unwrap_or(0));
         }
-        let (qdelay, qdelay_old) = (self.qdelay, self.qdelay_old);
-
-        let shift = auto_tuning(self.prob);
-        let weighted = |factor: u64, more: Ticks, less: Ticks| {
-            // Ticks of any time fit 63 bits.
-            ((factor >> shift) as i64).saturating_mul(more as i64 - less as i64)
-        };
-        let mut delta = weighted(params.alpha, qdelay, params.target).saturating_add(weighted(
-            params.beta,
-            qdelay,
-            qdelay_old,
-        ));
-        // RFC 8033, 5.5: at most 2 % at a time if the probability is 10 % or more.
-        if delta > (MAX_PROB / 50) as i64 && self.prob >= MAX_PROB / 10 {
-            delta = (MAX_PROB / 100) as i64 * 2;
-        }
-        // RFC 8033, 5.5: 2 % more above 250 ms.
-        if qdelay > HIGH_DELAY {
-            delta = delta.saturating_add((MAX_PROB / 50) as i64);
-        }
+        let adjustment = self.adjustment(params);
         // Linux looks for an overflow of 64 bits, although a probability of 1 has 56.
-        self.prob = if delta > 0 {
-            self.prob.checked_add_signed(delta).unwrap_or(MAX_PROB)
+        self.drop_prob = if adjustment > 0 {
+            self.drop_prob.checked_add_signed(adjustment).unwrap_or(CERTAIN)
         } else {
-            self.prob.saturating_add_signed(delta)
+            self.drop_prob.saturating_add_signed(adjustment)
         };
-        // RFC 8033, 4.2: decay while idle. A delay of zero with a backlog is not idle time.
-        if qdelay == 0 && qdelay_old == 0 && backlog == 0 {
-            self.prob -= self.prob / 64;
+        // A delay of zero with a backlog is no idle time.
+        if self.qdelay | self.qdelay_old | backlog == 0 {
+            self.drop_prob -= self.drop_prob / 64;
         }
-        let low = params.target / 2;
-        let rate_known = !params.dq_rate_estimator || self.avg_dq_rate > 0;
-        if qdelay < low && qdelay_old < low && self.prob == 0 && rate_known {
-            self.restart();
+        let measured = !params.dq_rate_estimator || self.departures.average_rate > 0;
+        if self.drop_prob == 0 && measured && self.qdelay.max(self.qdelay_old) < params.target / 2 {
+            // The congestion is over: the next burst is allowed again (5.2).
+            self.burst_allowance = MAX_BURST;
+            self.accu_prob = 0;
+            self.departures = Departures::default();
         }
         if !params.dq_rate_estimator {
-            self.qdelay_old = qdelay;
+            self.qdelay_old = self.qdelay;
         }
     }
 
-    /// `pie_vars_init`; RFC 8033, section 5.2: a new burst allowance.
-    fn restart(&mut self) {
-        self.burst_time = BURST_TIME;
-        self.dq_tstamp = None;
-        self.accu_prob = 0;
-        self.dq_count = None;
-        self.avg_dq_rate = 0;
+    /// Returns by how much the delays move the probability (4.2), with the bounds of 5.5.
+    fn adjustment(&self, params: &Params) -> i64 {
+        let shift = auto_tuning(self.drop_prob);
+        // Ticks of any time fit 63 bits.
+        let weighted = |weight: u64, delay: Ticks, wanted: Ticks| {
+            ((weight >> shift) as i64).saturating_mul(delay as i64 - wanted as i64)
+        };
+        let distance = weighted(params.alpha, self.qdelay, params.target);
+        let trend = weighted(params.beta, self.qdelay, self.qdelay_old);
+        let mut adjustment = distance.saturating_add(trend);
+        if self.drop_prob >= CERTAIN / 10 && adjustment > (CERTAIN / 50) as i64 {
+            // Two whole hundredths. 1/50 is not exactly as much.
+            adjustment = (CERTAIN / 100) as i64 * 2;
+        }
+        if self.qdelay > HIGH_DELAY {
+            adjustment = adjustment.saturating_add((CERTAIN / 50) as i64);
+        }
+        adjustment
     }
 
-    /// `pie_drop_early`; RFC 8033, sections 4.1, 5.1 and 5.4. `backlog` excludes the packet.
+    /// Returns whether an arriving packet is to be dropped or marked (4.1, 5.1, 5.4). `backlog`
+    /// excludes it.
     #[inline]
-    pub(crate) fn drop_early(
+    pub(crate) fn hits(
         &mut self,
         params: &Params,
         backlog: u64,
         bytes: u32,
         random: &mut Pcg32,
     ) -> bool {
-        if self.burst_time > 0
-            || (self.qdelay < params.target / 2 && self.prob < MAX_PROB / 5)
-            || backlog < params.mtu.saturating_mul(2)
-        {
+        if self.burst_allowance > 0 || self.is_harmless(params, backlog) {
             return false;
         }
-        let bytes = u64::from(bytes);
-        let prob = if params.bytemode && bytes <= params.mtu {
-            bytes * (self.prob / params.mtu)
+        let prob = self.prob_of(params, bytes.into());
+        // Marks may sum up to 256 times the probability of 1; then the sum wraps, as Linux's does.
+        self.accu_prob = if prob == 0 { 0 } else { self.accu_prob.wrapping_add(prob) };
+        if (LEAST_SUM..MOST_SUM).contains(&self.accu_prob) {
+            let hit = random.next_u64() >> 8 < prob;
+            if hit {
+                self.accu_prob = 0;
+            }
+            hit
         } else {
-            self.prob
-        };
-        if prob == 0 {
-            self.accu_prob = 0;
-        } else {
-            // Marks may sum up to 256 times the probability of 1; then the sum wraps, as in the
-            // kernel.
-            self.accu_prob = self.accu_prob.wrapping_add(prob);
+            self.accu_prob >= MOST_SUM
         }
-        if self.accu_prob < MAX_PROB / 100 * 85 {
-            return false;
-        }
-        if self.accu_prob >= MAX_PROB / 2 * 17 {
-            return true;
-        }
-        let hit = random.next_u64() >> 8 < prob;
-        if hit {
-            self.accu_prob = 0;
-        }
-        hit
     }
 
-    /// `pie_process_dequeue`. `backlog` is what the packet leaves behind.
+    /// The safeguards of 4.1: the delay is low, or too little waits.
     #[inline]
-    pub(crate) fn process_dequeue(
+    fn is_harmless(&self, params: &Params, backlog: u64) -> bool {
+        let low = self.qdelay < params.target / 2 && self.drop_prob < CERTAIN / 5;
+        low || backlog < params.mtu.saturating_mul(2)
+    }
+
+    /// Returns the probability for a packet of `bytes`.
+    #[inline]
+    fn prob_of(&self, params: &Params, bytes: u64) -> u64 {
+        if params.bytemode && bytes <= params.mtu {
+            self.drop_prob / params.mtu * bytes
+        } else {
+            self.drop_prob
+        }
+    }
+
+    /// Takes a departure into account. `backlog` is what the packet leaves behind.
+    #[inline]
+    pub(crate) fn on_departure(
         &mut self,
         params: &Params,
         now: Time,
@@ -251,37 +251,35 @@ impl Vars {
     ) {
         let now = ticks(now.as_ps());
         let elapsed = if params.dq_rate_estimator {
-            self.estimate_rate(now, bytes, backlog)
+            self.departures.measure(now, bytes, backlog)
         } else {
             self.qdelay = if backlog == 0 { 0 } else { now - ticks(arrived_at.as_ps()) };
-            self.dq_tstamp.replace(now).map_or(0, |before| now - before)
+            self.departures.since.replace(now).map_or(0, |before| now - before)
         };
-        self.burst_time = self.burst_time.saturating_sub(elapsed);
+        self.burst_allowance = self.burst_allowance.saturating_sub(elapsed);
     }
+}
 
-    /// Estimates the departure rate over each 16 KB while the queue is at least that long (RFC
-    /// 8033, section 4.3). Returns how long the measurement that ends now took, or zero.
-    fn estimate_rate(&mut self, now: Ticks, bytes: u32, backlog: u64) -> Ticks {
-        if backlog >= QUEUE_THRESHOLD && self.dq_count.is_none() {
-            self.dq_tstamp = Some(now);
-            self.dq_count = Some(0);
+impl Departures {
+    /// Measures the departure rate in cycles of [`DQ_THRESHOLD`] bytes, while as much waits (RFC
+    /// 8033, 4.3). Returns how long the cycle that ends now took, or zero.
+    fn measure(&mut self, now: Ticks, bytes: u32, backlog: u64) -> Ticks {
+        let long = backlog >= DQ_THRESHOLD;
+        if long && self.count.is_none() {
+            (self.count, self.since) = (Some(0), Some(now));
         }
-        let (Some(count), Some(since)) = (&mut self.dq_count, self.dq_tstamp) else { return 0 };
+        let (Some(count), Some(since)) = (&mut self.count, self.since) else { return 0 };
         *count += u64::from(bytes);
         let elapsed = now - since;
-        if *count < QUEUE_THRESHOLD || elapsed == 0 {
+        if *count < DQ_THRESHOLD || elapsed == 0 {
             return 0;
         }
-        let rate = (*count << SCALE) / elapsed;
-        self.avg_dq_rate = match self.avg_dq_rate {
-            0 => rate,
-            average => average - (average >> 3) + (rate >> 3),
-        };
-        if backlog < QUEUE_THRESHOLD {
-            self.dq_count = None;
-        } else {
-            self.dq_count = Some(0);
-            self.dq_tstamp = Some(now);
+        let rate = (*count << RATE_BITS) / elapsed;
+        let average = self.average_rate;
+        self.average_rate = if average == 0 { rate } else { average - average / 8 + rate / 8 };
+        self.count = long.then_some(0);
+        if long {
+            self.since = Some(now);
         }
         elapsed
     }
@@ -301,12 +299,12 @@ fn range(prob: u64) -> (u64, u64) {
 
 /// The probabilities from which the weights shrink, and by how many bits.
 const RANGES: [(u64, u32); 6] = [
-    (MAX_PROB / 10, 0),
-    (MAX_PROB / 100, 1),
-    (MAX_PROB / 1_000, 3),
-    (MAX_PROB / 10_000, 5),
-    (MAX_PROB / 100_000, 7),
-    (MAX_PROB / 1_000_000, 9),
+    (CERTAIN / 10, 0),
+    (CERTAIN / 100, 1),
+    (CERTAIN / 1_000, 3),
+    (CERTAIN / 10_000, 5),
+    (CERTAIN / 100_000, 7),
+    (CERTAIN / 1_000_000, 9),
 ];
 
 /// Returns the whole ticks in `ps` picoseconds.
@@ -315,17 +313,21 @@ const fn ticks(ps: u64) -> Ticks {
     ps / 64_000
 }
 
-/// The probability 1.
-pub(crate) const MAX_PROB: u64 = u64::MAX >> 8;
+/// The probability 1: the largest number of 56 bits.
+pub(crate) const CERTAIN: u64 = (1 << 56) - 1;
+/// Below this sum of probabilities, a packet is never dropped: 0.85 (RFC 8033, 5.4).
+const LEAST_SUM: u64 = CERTAIN / 100 * 85;
+/// From this sum on, it always is: 8.5.
+const MOST_SUM: u64 = CERTAIN / 2 * 17;
 const TICKS_PER_SEC: u64 = 15_625_000;
-/// 150 ms (RFC 8033, `MAX_BURST`).
-const BURST_TIME: Ticks = ticks(Span::from_ms(150).as_ps());
-/// 250 ms.
+/// The burst allowance at first: 150 ms.
+const MAX_BURST: Ticks = ticks(Span::from_ms(150).as_ps());
+/// Above this delay, the probability rises faster: 250 ms (5.5).
 const HIGH_DELAY: Ticks = ticks(Span::from_ms(250).as_ps());
-/// The bytes that must wait for a measurement to start, and that must leave for it to end.
-const QUEUE_THRESHOLD: u64 = 16_384;
+/// The bytes that must wait for a cycle to start, and that must leave for it to end.
+const DQ_THRESHOLD: u64 = 16_384;
 /// The fractional bits of the departure rate.
-const SCALE: u32 = 8;
+const RATE_BITS: u32 = 8;
 
 #[cfg(test)]
 mod tests;

@@ -80,17 +80,17 @@ fn a_constant_overload_is_held_at_the_target() {
 fn with_ecn_packets_are_marked_up_to_ten_percent() {
     let config = Config { ecn: true, ..Config::default() };
     let mut dropped = Vec::new();
-    for (prob, marks) in [(MAX_PROB / 10, true), (MAX_PROB / 10 + 1, false)] {
+    for (prob, marks) in [(CERTAIN / 10, true), (CERTAIN / 10 + 1, false)] {
         for ecn in [Ecn::Ect0, Ecn::NotEct] {
             let mut queue = Pie::new(&config, 1);
             for _ in 0..4 {
                 queue.enqueue(Time::ZERO, TestPacket::default(), &mut dropped);
             }
-            queue.control.vars.prob = prob;
-            queue.control.vars.accu_prob = 9 * MAX_PROB;
+            queue.control.vars.drop_prob = prob;
+            queue.control.vars.accu_prob = 9 * CERTAIN;
             // 100 ms of delay, and the burst allowance is used up.
             for us in [100_000, 250_000] {
-                queue.control.vars.process_dequeue(
+                queue.control.vars.on_departure(
                     &queue.params,
                     at_us(us),
                     at_us(us - 100_000),

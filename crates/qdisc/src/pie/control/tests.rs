@@ -12,8 +12,8 @@ fn vars(qdelay_ms: u64, qdelay_old_ms: u64, prob: f64) -> Vars {
     Vars {
         qdelay: ms(qdelay_ms),
         qdelay_old: ms(qdelay_old_ms),
-        burst_time: 0,
-        prob: of(prob),
+        burst_allowance: 0,
+        drop_prob: of(prob),
         ..Control::new(&params(&Config::default())).vars
     }
 }
@@ -23,16 +23,16 @@ fn ms(ms: u64) -> Ticks {
 }
 
 fn of(probability: f64) -> u64 {
-    (probability * MAX_PROB as f64) as u64
+    (probability * CERTAIN as f64) as u64
 }
 
 fn probability(vars: &Vars) -> f64 {
-    vars.prob as f64 / MAX_PROB as f64
+    vars.drop_prob as f64 / CERTAIN as f64
 }
 
 /// What one update makes of the probability.
 fn updated(mut vars: Vars, backlog: u64) -> f64 {
-    vars.calculate_probability(&params(&Config::default()), backlog);
+    vars.update(&params(&Config::default()), backlog);
     probability(&vars)
 }
 
@@ -97,11 +97,11 @@ fn a_probability_above_one_drops_everything_beyond_two_packets() {
     let mut vars = vars(1, 1, 17.0);
     let mut random = Pcg32::seed_from_u64(1);
     for _ in 0..1_000 {
-        assert!(vars.drop_early(&params, 2 * params.mtu, 1000, &mut random));
+        assert!(vars.hits(&params, 2 * params.mtu, 1000, &mut random));
         // As the queue does after each drop.
         vars.accu_prob = 0;
-        assert!(!vars.drop_early(&params, 2 * params.mtu - 1, 1000, &mut random));
-        vars.calculate_probability(&params, 3028);
+        assert!(!vars.hits(&params, 2 * params.mtu - 1, 1000, &mut random));
+        vars.update(&params, 3028);
     }
     assert!(probability(&vars) > 15.0);
 }
@@ -124,8 +124,8 @@ fn the_burst_allowance_comes_back_when_the_probability_is_zero_and_delays_are_lo
         [(7, 7, 0.0, true), (8, 7, 0.0, false), (7, 8, 0.0, false), (7, 7, 0.5, false)]
     {
         let mut vars = Vars { accu_prob: 1, ..vars(qdelay, qdelay_old, prob) };
-        vars.calculate_probability(&params, 1);
-        assert_eq!(vars.burst_time, if comes_back { BURST_TIME } else { 0 });
+        vars.update(&params, 1);
+        assert_eq!(vars.burst_allowance, if comes_back { MAX_BURST } else { 0 });
         assert_eq!(vars.accu_prob, u64::from(!comes_back));
     }
 }
@@ -135,12 +135,12 @@ fn departures_use_up_the_burst_allowance() {
     let params = params(&Config::default());
     let mut vars = Control::new(&params).vars;
     let mut random = Pcg32::seed_from_u64(1);
-    vars.prob = MAX_PROB;
+    vars.drop_prob = CERTAIN;
     let at = |ms| Time::ZERO + Span::from_ms(ms);
     for (leaves_at, left) in [(1_000, 150), (1_040, 110), (1_149, 1), (1_150, 0), (5_000, 0)] {
-        vars.process_dequeue(&params, at(leaves_at), at(leaves_at - 100), 1000, 10_000);
-        assert_eq!(vars.burst_time, ms(left));
-        assert_eq!(vars.drop_early(&params, 10_000, 1000, &mut random), left == 0);
+        vars.on_departure(&params, at(leaves_at), at(leaves_at - 100), 1000, 10_000);
+        assert_eq!(vars.burst_allowance, ms(left));
+        assert_eq!(vars.hits(&params, 10_000, 1000, &mut random), left == 0);
     }
 }
 
@@ -149,9 +149,9 @@ fn the_delay_is_that_of_the_last_departure_and_zero_when_nothing_waits() {
     let params = params(&Config::default());
     let mut vars = vars(0, 0, 0.0);
     let at = |us| Time::ZERO + Span::from_us(us);
-    vars.process_dequeue(&params, at(20_000), at(3_000), 1000, 1);
+    vars.on_departure(&params, at(20_000), at(3_000), 1000, 1);
     assert_eq!(vars.qdelay, ticks(Span::from_ms(17).as_ps()));
-    vars.process_dequeue(&params, at(20_000), at(3_000), 1000, 0);
+    vars.on_departure(&params, at(20_000), at(3_000), 1000, 0);
     assert_eq!(vars.qdelay, 0);
 }
 
@@ -162,7 +162,7 @@ fn low_delays_and_short_queues_are_left_alone() {
     let mut random = Pcg32::seed_from_u64(1);
     // The accumulated probability is such that every other packet is hit.
     let mut drops = |vars: Vars, backlog| {
-        Vars { accu_prob: MAX_PROB * 9, ..vars }.drop_early(&params, backlog, 1000, &mut random)
+        Vars { accu_prob: CERTAIN * 9, ..vars }.hits(&params, backlog, 1000, &mut random)
     };
     assert!(drops(vars(8, 8, 0.19), 3028));
     assert!(!drops(vars(7, 8, 0.19), 3028));
@@ -180,7 +180,7 @@ fn accumulated_probabilities_space_the_drops() {
     let (mut gap, mut gaps) = (0u32, Vec::new());
     while gaps.len() < 20_000 {
         gap += 1;
-        if vars.drop_early(&params, 100_000, 1000, &mut random) {
+        if vars.hits(&params, 100_000, 1000, &mut random) {
             gaps.push(gap);
             // `enqueue` does the same.
             vars.accu_prob = 0;
@@ -205,8 +205,8 @@ fn byte_mode_scales_the_probability_by_the_size() {
     for (bytes, part) in [(757, 0.5), (1514, 1.0), (1515, 1.0), (0, 0.0)] {
         let mut vars = vars(20, 20, 0.01);
         vars.accu_prob = 7;
-        vars.drop_early(&params, 100_000, bytes, &mut random);
-        let added = (vars.accu_prob.saturating_sub(7)) as f64 / MAX_PROB as f64;
+        vars.hits(&params, 100_000, bytes, &mut random);
+        let added = (vars.accu_prob.saturating_sub(7)) as f64 / CERTAIN as f64;
         assert!((added - 0.01 * part).abs() < 1e-9);
         // If the probability is zero, the sum starts again.
         assert_eq!(vars.accu_prob == 0, bytes == 0);
@@ -220,21 +220,21 @@ fn the_departure_rate_is_estimated_over_16_kilobytes_of_a_queue_as_long() {
     let mut vars = vars(0, 0, 0.0);
     for n in 0..20 {
         let now = Time::ZERO + Span::from_ms(700 + n);
-        vars.process_dequeue(&params, now, Time::ZERO, 1250, 20_000 - n);
+        vars.on_departure(&params, now, Time::ZERO, 1250, 20_000 - n);
         // The first departure begins the measurement; the fourteenth, 13 ms later, ends it: the
         // bytes of fourteen packets in the time of thirteen.
         let known = if n < 13 { 0 } else { (14 * 1250 * 256) / ms(13) };
-        assert_eq!(vars.avg_dq_rate, known);
+        assert_eq!(vars.departures.average_rate, known);
     }
     // The delay is the backlog over the rate, at the next update.
-    vars.calculate_probability(&params, 12_500);
-    let expected = 12_500 * 256 / vars.avg_dq_rate;
+    vars.update(&params, 12_500);
+    let expected = 12_500 * 256 / vars.departures.average_rate;
     assert_eq!(vars.qdelay, expected);
     // Both delays are now below half of the target, and the probability is zero: everything starts
     // again.
-    vars.calculate_probability(&params, 1_000);
-    vars.calculate_probability(&params, 1_000);
-    assert_eq!((vars.avg_dq_rate, vars.dq_count), (0, None));
+    vars.update(&params, 1_000);
+    vars.update(&params, 1_000);
+    assert_eq!((vars.departures.average_rate, vars.departures.count), (0, None));
 }
 
 #[test]
@@ -242,9 +242,9 @@ fn a_short_queue_is_no_measure_of_the_departure_rate() {
     let params = params(&Config { dq_rate_estimator: true, ..Config::default() });
     let mut vars = vars(0, 0, 0.0);
     for n in 0..100 {
-        vars.process_dequeue(&params, Time::ZERO + Span::from_ms(n), Time::ZERO, 1250, 16_383);
+        vars.on_departure(&params, Time::ZERO + Span::from_ms(n), Time::ZERO, 1250, 16_383);
     }
-    assert_eq!((vars.avg_dq_rate, vars.dq_count), (0, None));
+    assert_eq!((vars.departures.average_rate, vars.departures.count), (0, None));
 }
 
 /// The proof that lazy updates are exact: many at once leave the same state as one by one.
@@ -265,9 +265,8 @@ fn updates_caught_up_with_at_once_are_the_same_as_one_by_one() {
         let start = Vars {
             qdelay: pick(&delays),
             qdelay_old: pick(&delays),
-            burst_time: pick(&[0, 5, BURST_TIME]),
-            dq_tstamp: None,
-            prob: pick(&[
+            burst_allowance: pick(&[0, 5, MAX_BURST]),
+            drop_prob: pick(&[
                 0,
                 1,
                 63,
@@ -278,18 +277,20 @@ fn updates_caught_up_with_at_once_are_the_same_as_one_by_one() {
                 1 << 50,
                 1 << 53,
                 1 << 55,
-                MAX_PROB,
+                CERTAIN,
                 u64::MAX - (1 << 50),
             ]),
             accu_prob: pick(&[0, 7]),
-            dq_count: None,
-            avg_dq_rate: pick(&[0, 1, 20, 20_000]),
+            departures: Departures {
+                average_rate: pick(&[0, 1, 20, 20_000]),
+                ..Departures::default()
+            },
         };
         let backlog = pick(&[0, 1, 10_000, 1_000_000]);
         let due = pick(&[1, 2, 3, 10, 100, 1_000, 4_000]);
         let mut single = start;
         for _ in 0..due {
-            single.calculate_probability(&params, backlog);
+            single.update(&params, backlog);
         }
         let mut at_once = start;
         at_once.update_times(due, &params, backlog);
@@ -307,9 +308,9 @@ fn an_endless_idle_time_is_caught_up_with_in_few_steps() {
         control.vars = Vars { qdelay, ..vars(0, 0, 0.7) };
         control.catch_up(Time::MAX, &params, backlog);
         assert!(if qdelay > ms(15) {
-            control.vars.prob >= MAX_PROB
+            control.vars.drop_prob >= CERTAIN
         } else {
-            control.vars.prob == 0
+            control.vars.drop_prob == 0
         });
     }
 }
@@ -327,7 +328,7 @@ fn a_swing_without_end_is_caught_up_with_too() {
         control.vars = Vars { qdelay: ms(qdelay), qdelay_old: ms(qdelay), ..vars(0, 0, 0.05) };
         control.catch_up(Time::MAX, &params, 1);
         let before = control.vars;
-        control.vars.calculate_probability(&params, 1);
+        control.vars.update(&params, 1);
         swings += u32::from(control.vars != before);
     }
     assert!(swings > 0, "the probability always settled, so nothing was tested");
