@@ -5,8 +5,8 @@
 //! below 16.
 //!
 //! As in Linux 6.1 to 7.3, a new queue acts on the packet after the first one that has waited too
-//! long, not an interval later: `cobalt_vars_init` leaves its `rec_inv_sqrt` at zero, which is no
-//! root of a count. Its first action sets it. A queue whose last packet left more than an interval
+//! long, not an interval later: its estimate of the root is zero, which is no root of a count. Its
+//! first action sets it. A queue whose last packet left more than an interval
 //! ago, and whose next one has waited too long already, does the same.
 
 use narrows_units::{MaybeTime, Span, Time};
@@ -15,7 +15,7 @@ use rand_pcg::Pcg32;
 
 use crate::Packet;
 
-/// `struct cobalt_params`
+/// The settings of a control.
 #[derive(Clone, Debug)]
 pub(super) struct Params {
     pub(super) target: Span,
@@ -38,9 +38,17 @@ impl Params {
         }
         Self { target, interval, mtu_time, inverse_roots }
     }
+
+    /// Returns whether a packet has waited long: for more than the target, and more than the largest
+    /// packets of the line take, four of them, or two of each bulk flow.
+    #[inline]
+    fn is_long(&self, sojourn: Span, bulk_flows: u32) -> bool {
+        let frames = (2 * u64::from(bulk_flows)).max(4);
+        sojourn > self.target && sojourn.as_ps() > self.mtu_time.as_ps().saturating_mul(frames)
+    }
 }
 
-/// `struct cobalt_vars`
+/// What a control remembers between packets.
 #[derive(Clone, Debug)]
 pub(super) struct Cobalt {
     /// The drops and marks that are not yet forgotten.
@@ -76,31 +84,27 @@ impl Cobalt {
         }
     }
 
-    /// `cobalt_queue_full`: a packet of the queue was dropped for lack of room.
+    /// A packet of the queue was dropped for lack of room.
     pub(super) fn on_full(&mut self, now: Time, params: &Params) {
-        if self.blue_may_change(now, params) {
-            self.p_drop = self.p_drop.saturating_add(P_INC);
-            self.blue_at = now.into();
-        }
-        self.dropping = true;
-        self.drop_next = now;
         self.count = self.count.max(1);
+        self.drop_next = now;
+        self.dropping = true;
+        self.change_blue(now, params, self.p_drop.saturating_add(BLUE_UP));
     }
 
-    /// `cobalt_queue_empty`: the queue's turn came, and it had no packet.
+    /// The queue's turn came, and it had no packet.
     pub(super) fn on_empty(&mut self, now: Time, params: &Params) {
-        if self.p_drop > 0 && self.blue_may_change(now, params) {
-            self.p_drop = self.p_drop.saturating_sub(P_DEC);
-            self.blue_at = now.into();
-        }
-        self.dropping = false;
-        if self.count > 0 && now >= self.drop_next {
+        if self.is_due(now) {
             self.forget_one(params);
         }
+        self.dropping = false;
+        if self.p_drop > 0 {
+            self.change_blue(now, params, self.p_drop.saturating_sub(BLUE_DOWN));
+        }
     }
 
-    /// `cobalt_should_drop`: judges a packet that has waited for `sojourn`, and marks it if that is
-    /// enough. `bulk_flows` count only in ingress mode, and are zero otherwise.
+    /// Judges a packet that has waited for `sojourn`, and marks it if that is enough. `bulk_flows`
+    /// count only in ingress mode, and are zero otherwise.
     #[inline]
     pub(super) fn judge<P: Packet>(
         &mut self,
@@ -110,46 +114,28 @@ impl Cobalt {
         bulk_flows: u32,
         random: &mut Pcg32,
     ) -> Decision {
-        let waited = sojourn.as_ps();
-        let frame = params.mtu_time.as_ps();
-        let over_target = sojourn > params.target
-            && waited > frame.saturating_mul(2 * u64::from(bulk_flows))
-            && waited > frame.saturating_mul(4);
-        let is_due = self.count > 0 && now >= self.drop_next;
-        // The sign of `schedule`, which a new `drop_next` below does not change.
+        let is_due = self.is_due(now);
+        // Unless the turn is taken below, what counts is the time of the turn before this packet.
         let mut is_late = now > self.drop_next;
-        if !over_target {
-            self.dropping = false;
-        } else {
-            if !self.dropping {
-                self.dropping = true;
-                self.drop_next = self.step_from(now, params);
-            }
-            self.count = self.count.max(1);
-        }
+        self.follow(now, params, params.is_long(sojourn, bulk_flows));
         let mut decision = Decision { drop: false, marked: false };
-        if is_due && self.dropping {
-            if packet.ecn().is_capable() {
-                packet.mark();
-                decision.marked = true;
+        if is_due {
+            if self.dropping {
+                decision.marked = packet.ecn().is_capable();
+                decision.drop = !decision.marked;
+                self.step_to(self.count.saturating_add(1), params);
             } else {
-                decision.drop = true;
-            }
-            self.count = self.count.saturating_add(1);
-            self.update_root(params);
-            self.drop_next = self.step_from(self.drop_next, params);
-            is_late = now > self.drop_next;
-        } else if is_due {
-            self.forget_one(params);
-            while self.count > 0 && now >= self.drop_next {
-                self.forget_one(params);
+                while self.is_due(now) {
+                    self.forget_one(params);
+                }
             }
             is_late = now > self.drop_next;
+        }
+        if decision.marked {
+            packet.mark();
         }
         // BLUE drops ECN-capable packets too: their senders do not respond to marks.
-        if self.p_drop > 0 && random.next_u32() < self.p_drop {
-            decision.drop = true;
-        }
+        decision.drop |= self.p_drop > 0 && random.next_u32() < self.p_drop;
         if self.count == 0 {
             self.drop_next = now + params.interval;
         } else if is_late && !decision.drop {
@@ -158,53 +144,71 @@ impl Cobalt {
         decision
     }
 
+    /// Enters the dropping state with a packet that has waited long, and leaves it with another.
+    #[inline]
+    fn follow(&mut self, now: Time, params: &Params, is_long: bool) {
+        if is_long && !self.dropping {
+            self.drop_next = self.step_from(now, params);
+        }
+        self.dropping = is_long;
+        self.count = self.count.max(is_long.into());
+    }
+
+    /// Returns whether the time has come for the next drop, or to forget one.
+    #[inline]
+    fn is_due(&self, now: Time) -> bool {
+        self.count > 0 && self.drop_next <= now
+    }
+
     /// Returns whether there is something to remember of a flow without packets.
     #[inline]
     pub(super) fn remembers(&self, now: Time) -> bool {
         self.p_drop > 0 || self.count > 0 || now < self.drop_next
     }
 
-    fn blue_may_change(&self, now: Time, params: &Params) -> bool {
-        self.blue_at.get().is_none_or(|at| now.since(at) > params.target)
+    /// Lets BLUE change its probability, at most once in a target.
+    fn change_blue(&mut self, now: Time, params: &Params, p_drop: u32) {
+        if self.blue_at.get().is_none_or(|at| now.since(at) > params.target) {
+            (self.p_drop, self.blue_at) = (p_drop, now.into());
+        }
     }
 
     fn forget_one(&mut self, params: &Params) {
-        self.count -= 1;
-        self.update_root(params);
+        self.step_to(self.count - 1, params);
+    }
+
+    /// Sets the count, and with it the next time.
+    #[inline]
+    fn step_to(&mut self, count: u32, params: &Params) {
+        self.count = count;
+        self.inverse_root = match params.inverse_roots.get(count as usize) {
+            Some(&exact) => exact,
+            None => newton_step(self.inverse_root, count),
+        };
         self.drop_next = self.step_from(self.drop_next, params);
     }
 
-    /// `cobalt_control`: the control law of CoDel.
+    /// The control law of CoDel.
     #[inline]
     fn step_from(&self, at: Time, params: &Params) -> Time {
         let scaled = u128::from(params.interval.as_ps()) * u128::from(self.inverse_root);
         at + Span::from_ps((scaled >> 32) as u64)
-    }
-
-    /// `cobalt_invsqrt`
-    #[inline]
-    fn update_root(&mut self, params: &Params) {
-        self.inverse_root = match params.inverse_roots.get(self.count as usize) {
-            Some(&exact) => exact,
-            None => newton_step(self.inverse_root, self.count),
-        };
     }
 }
 
 /// Improves `root`, which is near 1 / sqrt(count), by a step of Newton's method.
 fn newton_step(root: u32, count: u32) -> u32 {
     let root = u64::from(root);
-    let square = (root * root) >> 32;
-    let factor = (3u64 << 32).wrapping_sub(u64::from(count).wrapping_mul(square)) >> 2;
-    ((factor.wrapping_mul(root)) >> 31) as u32
+    let rest = (3u64 << 32).wrapping_sub(((root * root) >> 32) * u64::from(count));
+    ((rest / 4).wrapping_mul(root) >> 31) as u32
 }
 
 /// How many counts have their root from a table.
 const CACHED: usize = 16;
-/// 1/256
-const P_INC: u32 = 1 << 24;
-/// 1/4096
-const P_DEC: u32 = 1 << 20;
+/// 1/256.
+const BLUE_UP: u32 = 1 << 24;
+/// 1/4096.
+const BLUE_DOWN: u32 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -255,8 +259,7 @@ mod tests {
         let params = params();
         let mut cobalt = Cobalt::new();
         for count in 1..2_000 {
-            cobalt.count = count;
-            cobalt.update_root(&params);
+            cobalt.step_to(count, &params);
             let root = f64::from(cobalt.inverse_root) / 4_294_967_296.0;
             let error = (root * f64::from(count).sqrt() - 1.0).abs();
             // A step of Newton's leaves 3/2 of the square of the error, here 1 / (2 count) and a
