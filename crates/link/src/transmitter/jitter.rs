@@ -1,6 +1,7 @@
 //! Delay variation as netem computes it.
 //!
-//! Source: `net/sched/sch_netem.c`, Linux 6.1: `get_crandom` and `tabledist`, in nanoseconds.
+//! Written from tc-netem(8): each value is `correlation` times the last one and the rest a new one.
+//! Values have 32 bits and times are in nanoseconds, as in Linux 6.1, and so is the rounding.
 //!
 //! In the uniform case, netem takes the correlated 32-bit number modulo twice the deviation. With
 //! deviations of milliseconds, the modulus is far below 2^32. The remaining low-order part is
@@ -32,7 +33,7 @@ pub(super) struct JitterState {
     last_arrival_at: Time,
 }
 
-/// `NETEM_DIST_SCALE`.
+/// The standard deviation in the table's units.
 const SCALE: i64 = 8192;
 const TABLE_SIZE: usize = 4096;
 
@@ -73,35 +74,31 @@ impl JitterState {
         at
     }
 
-    /// `tabledist` with a mean of zero.
+    /// Returns by how much a packet comes later than the delay says.
     fn offset_ns(&mut self) -> i64 {
         if self.deviation_ns == 0 {
             return 0;
         }
-        let sigma = i64::from(self.deviation_ns);
-        let random = self.correlated();
-        match &self.table {
-            None => i64::from(random % (2 * self.deviation_ns)) - sigma,
-            Some(table) => {
-                let t = i64::from(table[random as usize % TABLE_SIZE]);
-                let x = sigma % SCALE * t;
-                let rounded = if x >= 0 { x + SCALE / 2 } else { x - SCALE / 2 };
-                rounded / SCALE + sigma / SCALE * t
-            }
-        }
+        let value = self.value();
+        let deviation = i64::from(self.deviation_ns);
+        let Some(table) = &self.table else {
+            return i64::from(value % (2 * self.deviation_ns)) - deviation;
+        };
+        // Rounded to the nearest, and halves away from zero.
+        let scaled = deviation * i64::from(table[value as usize % TABLE_SIZE]);
+        (scaled + scaled.signum() * (SCALE / 2)) / SCALE
     }
 
-    /// `get_crandom`.
-    fn correlated(&mut self) -> u32 {
-        let value = self.random.bits();
+    /// Returns the next random value.
+    fn value(&mut self) -> u32 {
+        let fresh = self.random.bits();
         if self.rho == 0 {
-            return value;
+            return fresh;
         }
-        let rho = u64::from(self.rho) + 1;
-        let answer = (u128::from(value) * u128::from((1u64 << 32) - rho)
-            + u128::from(self.last) * u128::from(rho))
-            >> 32;
-        self.last = answer as u32;
+        // From the new value towards the last one, rounded down.
+        let (from, to) = (i128::from(fresh), i128::from(self.last));
+        let step = ((to - from) * (i128::from(self.rho) + 1)) >> 32;
+        self.last = (from + step) as u32;
         self.last
     }
 }
@@ -194,7 +191,7 @@ mod tests {
             [(); 2].map(|()| JitterState::new(jitter, Random::new(1, "test")));
         let table = normal_table();
         for _ in 0..1000 {
-            let t = table[same.correlated() as usize % TABLE_SIZE];
+            let t = table[same.value() as usize % TABLE_SIZE];
             let exact = 12_345.0 * f64::from(t) / 8192.0;
             assert_eq!(state.offset_ns() as f64, exact.round());
         }
