@@ -1,4 +1,4 @@
-//! Reno (RFC 5681). Source: Linux 6.1 net/ipv4/tcp_cong.c (`tcp_reno_*`).
+//! Reno. Written from RFC 5681 (3.1) and RFC 8511.
 
 use super::window::Window;
 

@@ -1,19 +1,19 @@
 //! The congestion window, and why it shrinks.
 //!
-//! Source: Linux 6.1 net/ipv4/tcp_cong.c (`tcp_slow_start`, `tcp_cong_avoid_ai`).
+//! Written from RFC 5681 (3.1), in whole segments, as RFC 3465 counts what is acknowledged.
 
 /// The congestion window.
 #[derive(Clone, Copy, Debug)]
 pub struct Window {
-    /// `snd_cwnd`, in segments.
+    /// The window, in segments.
     pub cwnd: u32,
-    /// `snd_ssthresh`, in segments.
+    /// The threshold of slow start, in segments.
     pub ssthresh: u32,
-    /// `snd_cwnd_cnt`: segments acknowledged towards the next increase.
+    /// Segments acknowledged towards the next increase.
     pub count: u32,
 }
 
-/// "Unbounded" (`TCP_INFINITE_SSTHRESH`).
+/// "Unbounded".
 pub(crate) const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 
 impl Window {
@@ -31,29 +31,26 @@ impl Window {
         self.cwnd < self.ssthresh
     }
 
-    /// `tcp_slow_start`: grows by one segment for each acknowledged one, up to ssthresh. Returns
-    /// the acknowledged segments that are left over.
+    /// Grows by one segment for each acknowledged one, up to the threshold. Returns the acknowledged
+    /// segments that are left over.
     #[inline]
     pub fn slow_start(&mut self, acked: u32) -> u32 {
-        let cwnd = self.cwnd.saturating_add(acked).min(self.ssthresh).max(self.cwnd);
-        let left = acked - (cwnd - self.cwnd);
-        self.cwnd = cwnd;
-        left
+        let growth = acked.min(self.ssthresh.saturating_sub(self.cwnd));
+        self.cwnd += growth;
+        acked - growth
     }
 
-    /// `tcp_cong_avoid_ai`: grows by one segment for every `per_increase` acknowledged ones.
+    /// Grows by one segment for every `per_increase` acknowledged ones. If that was more until now,
+    /// what was counted may exceed it, and counts as one segment.
     #[inline]
     pub fn additive_increase(&mut self, per_increase: u32, acked: u32) {
         let per_increase = per_increase.max(1);
+        let is_overdue = self.count >= per_increase;
+        self.cwnd += u32::from(is_overdue);
+        self.count = acked + if is_overdue { 0 } else { self.count };
         if self.count >= per_increase {
-            self.count = 0;
-            self.cwnd += 1;
-        }
-        self.count += acked;
-        if self.count >= per_increase {
-            let delta = self.count / per_increase;
-            self.count -= delta * per_increase;
-            self.cwnd += delta;
+            self.cwnd += self.count / per_increase;
+            self.count %= per_increase;
         }
     }
 }

@@ -1,33 +1,56 @@
-//! CUBIC (RFC 9438), as Linux computes it. Source: Linux 6.1 net/ipv4/tcp_cubic.c.
+//! CUBIC.
 //!
-//! Differences: the cube root is exact (Linux's has an error of 0.2 % on average).
+//! Written from RFC 9438, with its variables. Differences, which are the numbers and rules of Linux
+//! 6.1, as facts:
+//!
+//! - The window is a whole number of segments. The RFC adds (target - cwnd) / cwnd for each
+//!   acknowledged segment; here one segment is added for every cwnd / (target - cwnd) of them.
+//! - The target of one moment holds for a 32nd of a second, unless the window changes before.
+//! - t and K count 1/1024 s, C is 410/1024, and beta is 717/1024. Reno's window grows by one for 15/8
+//!   of a window (the RFC: 1 / 0.53).
+//! - Where the plateau is reached, one segment is added for 100 windows, and before the first
+//!   reduction at least one for 20 segments.
+//! - Delays in the first second of an epoch do not count, because a recovery may have caused them.
+//!
+//! The cube root is exact (Linux's has an error of 0.2 % on average).
 
 use alloc::boxed::Box;
+use core::num::NonZeroU32;
 
 use super::hystart::Hystart;
 use crate::congestion::{HystartPlusPlus, Window};
 use crate::tcp::Seq;
 use crate::tcp::clock::Context;
 
-/// `struct bictcp`.
+/// The state of CUBIC. Windows are in segments (RFC 9438, 4.1.2).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cubic {
-    /// `cnt`: how many segments must be acknowledged for the window to grow by one.
+    /// W_max: the window before the last reduction, or less; 0: there was none.
+    w_max: u32,
+    /// The stage of congestion avoidance since the last reduction, once the window has grown.
+    epoch: Option<Epoch>,
+    /// For how many acknowledged segments the window grows by one.
     per_increase: u32,
-    last_max_cwnd: u32,
-    last_cwnd: u32,
-    last_time: u32,
-    origin_point: u32,
-    /// `bic_K`: time to the origin point, in 1/1024 s.
-    k: u32,
-    /// The smallest delay seen, in microseconds; 0: none yet.
-    pub delay_min_us: u32,
-    /// The jiffy of the epoch's start; 0: no epoch.
-    epoch_start: u32,
-    ack_count: u32,
-    /// The window that Reno would have.
-    reno_cwnd: u32,
+    /// The jiffy and the window for which the cubic function was evaluated last.
+    evaluated_at: u32,
+    evaluated_for: u32,
+    /// The shortest round trip, in microseconds; 0: none yet.
+    shortest_us: u32,
     pub exit: Exit,
+}
+
+/// A congestion avoidance stage, during which the window follows one cubic function.
+#[derive(Clone, Copy, Debug)]
+struct Epoch {
+    /// The jiffy in which it began. Jiffy 0 counts as 1.
+    start: NonZeroU32,
+    /// K: after this time the window is back at the plateau, in 1/1024 s.
+    k: u32,
+    /// The window around which the cubic function is flat.
+    plateau: u32,
+    /// W_est: the window that Reno would have, and the segments acknowledged since it grew.
+    w_est: u32,
+    acked: u32,
 }
 
 /// How slow start ends before the first loss.
@@ -51,100 +74,68 @@ impl Cubic {
         Self { exit: gentle.map_or_else(Exit::default, Exit::Gentle), ..Self::default() }
     }
 
-    /// `cubictcp_recalc_ssthresh`; RFC 9438, 4.6 and 4.7 (fast convergence).
-    pub(crate) fn ssthresh(&mut self, cwnd: u32, gentle: bool) -> u32 {
-        self.epoch_start = 0;
-        let scaled =
-            |numerator: u64, denominator: u64| (u64::from(cwnd) * numerator / denominator) as u32;
-        self.last_max_cwnd = if cwnd < self.last_max_cwnd {
-            scaled(BETA_SCALE + BETA, 2 * BETA_SCALE)
-        } else {
-            cwnd
-        };
-        // RFC 8511 leaves CUBIC's factor under ECN at 0.85.
-        let next = if gentle { scaled(85, 100) } else { scaled(BETA, BETA_SCALE) };
-        next.max(2)
+    /// Forgets everything but HyStart++: the path may be another one (4.8).
+    pub(crate) fn reset(&mut self, now_us: u32, snd_nxt: Seq) {
+        let mut exit = core::mem::take(&mut self.exit);
+        if let Exit::Linux(hystart) = &mut exit {
+            *hystart = Hystart::at(now_us, snd_nxt);
+        }
+        *self = Self { exit, ..Self::default() };
     }
 
-    /// `cubictcp_cong_avoid`.
+    /// Returns the window to which a reduction leads, and ends the epoch (4.6).
+    pub(crate) fn ssthresh(&mut self, cwnd: u32, gentle: bool) -> u32 {
+        let part = |of: u64, share: u64| (u64::from(cwnd) * share / of) as u32;
+        self.epoch = None;
+        // Fast convergence (4.7): the window did not come back to W_max, so others need room.
+        let converges = cwnd < self.w_max;
+        self.w_max = if converges { part(2 * WHOLE, WHOLE + BETA) } else { cwnd };
+        // RFC 8511 leaves CUBIC's factor under ECN at 0.85.
+        let reduced = if gentle { part(100, 85) } else { part(WHOLE, BETA) };
+        reduced.max(2)
+    }
+
+    /// Grows the window after `acked` segments.
     #[inline]
-    pub(crate) fn avoid(&mut self, cx: &Context, window: &mut Window, mut acked: u32) {
+    pub(crate) fn avoid(&mut self, cx: &Context, window: &mut Window, acked: u32) {
+        let mut rest = acked;
         if window.in_slow_start() {
-            acked = window.slow_start(acked);
-            if acked == 0 {
+            rest = window.slow_start(acked);
+            if rest == 0 {
                 return;
             }
         }
-        self.update(cx, window.cwnd, acked);
-        window.additive_increase(self.per_increase, acked);
+        self.set_pace(cx, window.cwnd, rest);
+        window.additive_increase(self.per_increase, rest);
     }
 
-    /// `bictcp_update`.
-    fn update(&mut self, cx: &Context, cwnd: u32, acked: u32) {
-        self.ack_count = self.ack_count.saturating_add(acked);
-        let now = cx.jiffies().max(1);
-        let since = now.wrapping_sub(self.last_time);
-        if self.last_cwnd == cwnd && since <= 1_000_000 / 32 / cx.tick_us() {
+    /// Finds how fast a window of `cwnd` grows now.
+    fn set_pace(&mut self, cx: &Context, cwnd: u32, acked: u32) {
+        let now = jiffy(cx);
+        let age = now.get().wrapping_sub(self.evaluated_at);
+        if cwnd == self.evaluated_for && age <= 1_000_000 / 32 / cx.tick_us() {
+            if let Some(epoch) = &mut self.epoch {
+                epoch.acked = epoch.acked.saturating_add(acked);
+            }
             return;
         }
-        if self.epoch_start == 0 || now != self.last_time {
-            self.last_cwnd = cwnd;
-            self.last_time = now;
-            self.recompute(cx, now, cwnd, acked);
-        }
-        self.stay_reno_friendly(cwnd);
-        // Growth by at most one segment for two acknowledged ones.
-        self.per_increase = self.per_increase.max(2);
-    }
-
-    fn recompute(&mut self, cx: &Context, now: u32, cwnd: u32, acked: u32) {
-        if self.epoch_start == 0 {
-            self.epoch_start = now;
-            self.ack_count = acked;
-            self.reno_cwnd = cwnd;
-            if self.last_max_cwnd <= cwnd {
-                self.k = 0;
-                self.origin_point = cwnd;
-            } else {
-                self.k = cube_root(CUBE_FACTOR * u64::from(self.last_max_cwnd - cwnd));
-                self.origin_point = self.last_max_cwnd;
+        let begins = self.epoch.is_none();
+        let epoch = self.epoch.get_or_insert_with(|| Epoch::new(now, cwnd, self.w_max));
+        epoch.acked = epoch.acked.saturating_add(acked);
+        if begins || age > 0 {
+            (self.evaluated_at, self.evaluated_for) = (now.get(), cwnd);
+            let ahead = cx.jiffies_in(self.shortest_us);
+            let distance = epoch.w_cubic(cx, now, ahead).saturating_sub(cwnd);
+            self.per_increase = cwnd.checked_div(distance).unwrap_or(cwnd.saturating_mul(100));
+            if self.w_max == 0 {
+                self.per_increase = self.per_increase.min(20);
             }
         }
-        // W(t) = C (t - K)^3 + W_max, a round trip ahead; t in 1/1024 s.
-        let jiffies = u64::from(now.wrapping_sub(self.epoch_start))
-            + u64::from(cx.jiffies_in(self.delay_min_us));
-        let t = jiffies * u64::from(cx.tick_us()) * 1024 / 1_000_000;
-        let offset = t.abs_diff(u64::from(self.k)).min(LONGEST_OFFSET);
-        let delta = ((CUBE_RTT_SCALE * offset * offset * offset) >> 40) as u32;
-        let target = if t < u64::from(self.k) {
-            self.origin_point.saturating_sub(delta)
-        } else {
-            self.origin_point.saturating_add(delta)
-        };
-        self.per_increase =
-            if target > cwnd { cwnd / (target - cwnd) } else { cwnd.saturating_mul(100) };
-        // Growth may be too slow while the bandwidth is unknown: at least 5 % in a round trip.
-        if self.last_max_cwnd == 0 && self.per_increase > 20 {
-            self.per_increase = 20;
-        }
+        // The target is at most half a window away (4.2).
+        self.per_increase = self.per_increase.min(epoch.pace_of_reno(cwnd)).max(2);
     }
 
-    /// Grows no slower than Reno (RFC 9438, 4.3).
-    fn stay_reno_friendly(&mut self, cwnd: u32) {
-        let delta = ((u64::from(cwnd) * RENO_SCALE) >> 3) as u32;
-        if delta > 0 && self.ack_count > delta {
-            // Take as many steps as leave at least one acknowledged segment.
-            let steps = (self.ack_count - 1) / delta;
-            self.ack_count -= steps * delta;
-            self.reno_cwnd = self.reno_cwnd.saturating_add(steps);
-        }
-        if self.reno_cwnd > cwnd {
-            let most = cwnd / (self.reno_cwnd - cwnd);
-            self.per_increase = self.per_increase.min(most);
-        }
-    }
-
-    /// `cubictcp_acked`: a delay sample.
+    /// Takes a round-trip time into account.
     #[inline]
     pub(crate) fn on_delay(
         &mut self,
@@ -153,42 +144,66 @@ impl Cubic {
         delay_us: u32,
         progress: Progress,
     ) {
-        // Delays right after a recovery say nothing about the path.
-        if self.epoch_start != 0
-            && cx.jiffies().wrapping_sub(self.epoch_start) < 1_000_000 / cx.tick_us()
-        {
+        let second = 1_000_000 / cx.tick_us();
+        let age = self.epoch.map(|epoch| cx.jiffies().wrapping_sub(epoch.start.get()));
+        if age.is_some_and(|age| age < second) {
             return;
         }
         let delay_us = delay_us.max(1);
-        if self.delay_min_us == 0 || self.delay_min_us > delay_us {
-            self.delay_min_us = delay_us;
-        }
+        self.shortest_us = match self.shortest_us {
+            0 => delay_us,
+            shortest_us => shortest_us.min(delay_us),
+        };
         if let Exit::Linux(hystart) = &mut self.exit
             && cx.config.hystart
-            && !hystart.found()
+            && !hystart.has_ended()
             && window.in_slow_start()
+            && hystart.ends(cx, window.cwnd, (self.shortest_us, delay_us), progress)
         {
-            hystart.update(cx, window, self.delay_min_us, delay_us, progress);
+            window.ssthresh = window.cwnd;
         }
     }
 
-    /// `bictcp_init`, and `CA_EVENT_LOSS` in `cubictcp_state`: forgets everything but HyStart++.
-    pub(crate) fn reset(&mut self, now_us: u32, snd_nxt: Seq) {
-        *self = Self { exit: core::mem::take(&mut self.exit), ..Self::default() };
-        if let Exit::Linux(hystart) = &mut self.exit {
-            *hystart = Hystart::default();
-            hystart.start_round(now_us, snd_nxt);
-        }
-    }
-
-    /// `CA_EVENT_TX_START`: idle time does not count for the epoch.
+    /// Leaves the time in which nothing was in flight out of the epoch (5.8).
     #[inline]
     pub(crate) fn on_restart(&mut self, cx: &Context, idle_us: u32) {
-        if self.epoch_start != 0 && idle_us > 0 {
-            let now = cx.jiffies().max(1);
-            let moved = self.epoch_start.wrapping_add(idle_us / cx.tick_us());
-            self.epoch_start = if now.wrapping_sub(moved) > u32::MAX / 2 { now } else { moved };
+        if let Some(epoch) = &mut self.epoch {
+            let start = epoch.start.get();
+            let age = jiffy(cx).get().wrapping_sub(start);
+            let start = start.wrapping_add(age.min(idle_us / cx.tick_us()));
+            epoch.start = NonZeroU32::new(start).unwrap_or(NonZeroU32::MIN);
         }
+    }
+}
+
+impl Epoch {
+    fn new(start: NonZeroU32, cwnd: u32, w_max: u32) -> Self {
+        // C K^3 = W_max - cwnd (4.2, equation 2).
+        let k = cube_root(u64::from(w_max.saturating_sub(cwnd)) * (ONE / C));
+        Self { start, k, plateau: w_max.max(cwnd), w_est: cwnd, acked: 0 }
+    }
+
+    /// Returns W_cubic(t), `ahead` jiffies after `now` (equation 1).
+    fn w_cubic(&self, cx: &Context, now: NonZeroU32, ahead: u32) -> u32 {
+        let jiffies = u64::from(now.get().wrapping_sub(self.start.get())) + u64::from(ahead);
+        let t = jiffies * u64::from(cx.tick_us()) * 1024 / 1_000_000;
+        let k = u64::from(self.k);
+        let change = (C * t.abs_diff(k).min(MOST_TIME).pow(3) / ONE) as u32;
+        if t < k {
+            self.plateau.saturating_sub(change)
+        } else {
+            self.plateau.saturating_add(change)
+        }
+    }
+
+    /// Lets W_est grow, and returns the pace with which the window stays as large (4.3).
+    fn pace_of_reno(&mut self, cwnd: u32) -> u32 {
+        let per_segment = (u64::from(cwnd) * 15 / 8) as u32;
+        // At least one acknowledged segment is left for the next step.
+        let steps = self.acked.saturating_sub(1).checked_div(per_segment).unwrap_or(0);
+        self.acked -= steps * per_segment;
+        self.w_est = self.w_est.saturating_add(steps);
+        cwnd.checked_div(self.w_est.saturating_sub(cwnd)).unwrap_or(u32::MAX)
     }
 }
 
@@ -201,17 +216,19 @@ pub(crate) struct Progress {
     pub mss: u32,
 }
 
-/// 717/1024: the factor 0.7 of RFC 9438, 4.6.
+/// beta_cubic (4.6): 0.7, in 1024ths.
 const BETA: u64 = 717;
-const BETA_SCALE: u64 = 1024;
-/// 41 * 10: C = 0.4 in units of 1/1024 s cubed.
-const CUBE_RTT_SCALE: u64 = 410;
-/// 2^40 / 410.
-const CUBE_FACTOR: u64 = (1 << 40) / CUBE_RTT_SCALE;
-/// 8 (1 + beta) / 3 / (1 - beta).
-const RENO_SCALE: u64 = 8 * (BETA_SCALE + BETA) / 3 / (BETA_SCALE - BETA);
-/// 410 * offset^3 must stay below 2^64, and the growth below 2^23 segments.
-const LONGEST_OFFSET: u64 = 280_000;
+const WHOLE: u64 = 1024;
+/// C (4.2) for times in 1/1024 s: 410/1024 segments for each cubic second, in units of 1/[`ONE`].
+const C: u64 = 410;
+const ONE: u64 = 1 << 40;
+/// Times beyond this one are cut, so that [`C`] times their cube fits 64 bits.
+const MOST_TIME: u64 = 280_000;
+
+/// Returns the jiffy, from 1 on.
+fn jiffy(cx: &Context) -> NonZeroU32 {
+    NonZeroU32::new(cx.jiffies()).unwrap_or(NonZeroU32::MIN)
+}
 
 /// Returns the cube root, rounded down.
 fn cube_root(n: u64) -> u32 {
@@ -247,7 +264,7 @@ mod tests {
     fn rfc9438_4_6_the_window_falls_to_seven_tenths_and_never_below_two() {
         let mut cubic = Cubic::default();
         assert_eq!(cubic.ssthresh(100, false), 70);
-        assert_eq!(cubic.last_max_cwnd, 100);
+        assert_eq!(cubic.w_max, 100);
         assert_eq!(Cubic::default().ssthresh(2, false), 2);
     }
 
@@ -256,7 +273,7 @@ mod tests {
         let mut cubic = Cubic::default();
         cubic.ssthresh(100, false);
         cubic.ssthresh(80, false);
-        assert_eq!(cubic.last_max_cwnd, 68);
+        assert_eq!(cubic.w_max, 68);
     }
 
     /// W(t) = 0.4 (t - K)^3 + W_max with K = cbrt(0.3 W_max / 0.4) (RFC 9438, equations 1 and 2).
@@ -271,7 +288,7 @@ mod tests {
         // A path of 100 ms: one window of acknowledgements in a round trip, evenly spread.
         let rtt = 0.1;
         let mut t = 0.0;
-        cubic.delay_min_us = 100_000;
+        cubic.shortest_us = 100_000;
         while t < 16.0 {
             let step = rtt / f64::from(window.cwnd);
             let now = Time::ZERO + Span::from_secs_f64(1.0 + t);
@@ -283,6 +300,11 @@ mod tests {
             assert!(error < 0.02, "at {t} s the window is {} and not {expected}", window.cwnd);
         }
         assert!(window.cwnd > 1100, "16 s lie beyond K = {k} s");
+    }
+
+    /// An epoch that began in jiffy `start`; none for 0.
+    fn began(start: u32) -> Option<Epoch> {
+        NonZeroU32::new(start).map(|start| Epoch::new(start, 10, 10))
     }
 
     fn at_jiffy(config: &Config, jiffy: u64) -> Context<'_> {
@@ -301,18 +323,19 @@ mod tests {
             (3, 0, false, 2, 3),
             (2, 0, true, 2, 2),
         ] {
-            let mut cubic = Cubic { last_max_cwnd: before, epoch_start: 9, ..Cubic::default() };
+            let mut cubic = Cubic { w_max: before, epoch: began(9), ..Cubic::default() };
             assert_eq!(cubic.ssthresh(cwnd, gentle), ssthresh, "{cwnd} {before} {gentle}");
-            assert_eq!((cubic.last_max_cwnd, cubic.epoch_start), (last_max, 0));
+            assert_eq!((cubic.w_max, cubic.epoch.is_some()), (last_max, false));
         }
     }
 
-    /// `bictcp_update`, worked out by hand: K and t count 1/1024 s, and the target is a round trip of
-    /// 100 ms ahead. `cnt` acknowledged segments add one.
+    /// RFC 9438, 4.2, worked out by hand: K and t count 1/1024 s, and the target is a round trip of
+    /// 100 ms ahead.
     #[test]
     fn the_target_a_round_trip_ahead_sets_the_pace() {
         let config = Config::profile("linux-6").expect("a known profile");
-        // The last maximum, the window at the epoch's start and later, jiffies since, and `cnt`.
+        // The last maximum, the window at the epoch's start and later, jiffies since, and how many
+        // acknowledged segments add one.
         for (last_max, start, cwnd, since, expected) in [
             // K = cbrt(2^40 / 410 * 300) = 9300; t = 102: 1000 - 410 * 9198^3 / 2^40 = 710.
             (1000, 700, 700, 0, 700 / 10),
@@ -333,17 +356,17 @@ mod tests {
             // Two acknowledged segments add one at most.
             (0, 100, 100, 1250, 2),
         ] {
-            let mut cubic =
-                Cubic { last_max_cwnd: last_max, delay_min_us: 100_000, ..Cubic::default() };
-            cubic.update(&at_jiffy(&config, 1000), start, 1);
-            assert_eq!((cubic.epoch_start, cubic.reno_cwnd), (1000, start));
-            cubic.update(&at_jiffy(&config, 1000 + since), cwnd, 1);
+            let mut cubic = Cubic { w_max: last_max, shortest_us: 100_000, ..Cubic::default() };
+            cubic.set_pace(&at_jiffy(&config, 1000), start, 1);
+            let epoch = cubic.epoch.expect("it has begun");
+            assert_eq!((epoch.start.get(), epoch.w_est), (1000, start));
+            cubic.set_pace(&at_jiffy(&config, 1000 + since), cwnd, 1);
             let case = (last_max, start, cwnd, since);
             assert_eq!(cubic.per_increase, expected, "{case:?}");
         }
     }
 
-    /// `bictcp_update`: the same window is looked at again after HZ / 32, which are 7 jiffies, and
+    /// The same window is looked at again after HZ / 32, which are 7 jiffies, and
     /// another one in the same jiffy only for Reno's sake.
     #[test]
     fn the_pace_is_set_anew_after_a_thirty_second_of_a_second() {
@@ -351,13 +374,12 @@ mod tests {
         for (cwnd, later, anew) in
             [(700, 7, false), (700, 8, true), (701, 0, false), (701, 1, true)]
         {
-            let mut cubic =
-                Cubic { last_max_cwnd: 1000, delay_min_us: 100_000, ..Cubic::default() };
-            cubic.update(&at_jiffy(&config, 1000), 700, 1);
+            let mut cubic = Cubic { w_max: 1000, shortest_us: 100_000, ..Cubic::default() };
+            cubic.set_pace(&at_jiffy(&config, 1000), 700, 1);
             cubic.per_increase = 5555;
-            cubic.update(&at_jiffy(&config, 1000 + later), cwnd, 1);
+            cubic.set_pace(&at_jiffy(&config, 1000 + later), cwnd, 1);
             assert_eq!(cubic.per_increase != 5555, anew, "{cwnd} {later}");
-            assert_eq!(cubic.ack_count, 2);
+            assert_eq!(cubic.epoch.expect("it has begun").acked, 2);
         }
     }
 
@@ -367,26 +389,29 @@ mod tests {
     fn rfc9438_4_3_the_window_grows_no_slower_than_renos() {
         // Of a window of 10, 15/8 are 18.
         for (acked, reno, left, expected_reno, pace) in [
-            (18, 10, 18, 10, 1000),
+            (18, 10, 18, 10, u32::MAX),
             (19, 10, 1, 11, 10),
             (36, 10, 18, 11, 10),
             (37, 10, 1, 12, 5),
             (1, 13, 1, 13, 3),
             (1, 20, 1, 20, 1),
-            (1, 9, 1, 9, 1000),
+            (1, 9, 1, 9, u32::MAX),
         ] {
-            let mut cubic =
-                Cubic { ack_count: acked, reno_cwnd: reno, per_increase: 1000, ..Cubic::default() };
-            cubic.stay_reno_friendly(10);
-            assert_eq!((cubic.ack_count, cubic.reno_cwnd), (left, expected_reno), "{acked} {reno}");
-            assert_eq!(cubic.per_increase, pace, "{acked} {reno}");
+            let mut epoch = Epoch { acked, w_est: reno, ..began(1).expect("an epoch") };
+            assert_eq!(epoch.pace_of_reno(10), pace, "{acked} {reno}");
+            assert_eq!((epoch.acked, epoch.w_est), (left, expected_reno), "{acked} {reno}");
         }
-        let mut cubic = Cubic { reno_cwnd: 12, per_increase: 4, ..Cubic::default() };
-        cubic.stay_reno_friendly(10);
-        assert_eq!(cubic.per_increase, 4, "it grows faster already");
+        // The cubic function grows faster: 1000 - 400 in a round trip.
+        let config = Config::profile("linux-6").expect("a known profile");
+        let mut cubic = Cubic { w_max: 1000, shortest_us: 10_000_000, ..Cubic::default() };
+        cubic.set_pace(&at_jiffy(&config, 1000), 400, 1);
+        let epoch = cubic.epoch.as_mut().expect("it has begun");
+        epoch.w_est = 500;
+        assert_eq!(epoch.pace_of_reno(400), 4);
+        assert!(cubic.per_increase < 4);
     }
 
-    /// `cubictcp_acked`: no samples in the second after a reduction; the smallest counts.
+    /// No samples in the second after a reduction; the smallest counts.
     #[test]
     fn the_smallest_delay_is_kept() {
         let config = Config { hystart: false, ..Config::profile("linux-6").expect("known") };
@@ -399,14 +424,14 @@ mod tests {
             (1000, 1249, 5000, 4000, 5000),
             (1000, 1250, 5000, 4000, 4000),
         ] {
-            let mut cubic = Cubic { epoch_start: epoch, delay_min_us: before, ..Cubic::default() };
+            let mut cubic = Cubic { epoch: began(epoch), shortest_us: before, ..Cubic::default() };
             let mut window = Window { cwnd: 10, ssthresh: 100, count: 0 };
             cubic.on_delay(&at_jiffy(&config, jiffy), &mut window, delay_us, progress);
-            assert_eq!(cubic.delay_min_us, expected, "{epoch} {jiffy} {delay_us}");
+            assert_eq!(cubic.shortest_us, expected, "{epoch} {jiffy} {delay_us}");
         }
     }
 
-    /// `bictcp_cwnd_event`: the epoch moves by the idle time, but not into the future.
+    /// RFC 9438, 5.8: the epoch moves by the idle time, but not into the future.
     #[test]
     fn idle_time_does_not_count() {
         let config = Config::profile("linux-6").expect("a known profile");
@@ -419,13 +444,14 @@ mod tests {
             (500, 2_000_000, 1000),
             (500, 2_004_000, 1000),
         ] {
-            let mut cubic = Cubic { epoch_start: epoch, ..Cubic::default() };
+            let mut cubic = Cubic { epoch: began(epoch), ..Cubic::default() };
             cubic.on_restart(&at_jiffy(&config, 1000), idle_us);
-            assert_eq!(cubic.epoch_start, expected, "{epoch} {idle_us}");
+            let start = cubic.epoch.map_or(0, |epoch| epoch.start.get());
+            assert_eq!(start, expected, "{epoch} {idle_us}");
         }
     }
 
-    /// `tcp_slow_start` comes first, and the rest of what was acknowledged counts for the pace.
+    /// Slow start comes first, and the rest of what was acknowledged counts for the pace.
     #[test]
     fn slow_start_comes_before_the_cubic_function() {
         let config = Config::profile("linux-6").expect("a known profile");

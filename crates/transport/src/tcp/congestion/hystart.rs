@@ -1,92 +1,109 @@
 //! HyStart: leaves slow start before the queue overflows.
 //!
-//! Source: Linux 6.1 net/ipv4/tcp_cubic.c (`hystart_update`): acknowledgement train and delay. RFC
-//! 9406 describes the delay part with a gentler exit, which Linux does not have. Differences: none.
+//! Written from Ha and Rhee, "Taming the elephants: New TCP slow start" (Computer Networks 55, 2011):
+//! the length of trains of acknowledgements, and the growth of the round-trip time, each within a
+//! round. The thresholds are those of Linux 6.1, as facts. RFC 9406 describes the second rule with a
+//! gentler exit, which is in [`HystartPlusPlus`](crate::congestion::HystartPlusPlus).
 
 use super::cubic::Progress;
-use crate::congestion::Window;
 use crate::tcp::Seq;
 use crate::tcp::clock::Context;
 
-/// The state of a round.
+/// The state of a connection: its current round.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Hystart {
-    round_start_us: u32,
-    last_ack_us: u32,
-    end_seq: Seq,
-    /// The smallest delay of the round.
-    round_rtt_us: u32,
+    round: Round,
+    ended: bool,
+}
+
+/// A round ends when something beyond its end is acknowledged.
+#[derive(Clone, Copy, Debug, Default)]
+struct Round {
+    end: Seq,
+    /// When it began, and the last acknowledgement of its train.
+    start_us: u32,
+    train_us: u32,
+    /// The shortest round trip, of the first samples of the round and of all later ones.
+    shortest_us: u32,
     samples: u8,
-    found: bool,
 }
 
 impl Hystart {
-    /// Returns whether slow start is over.
+    /// Returns the state of a connection whose first round begins.
+    pub(crate) fn at(now_us: u32, snd_nxt: Seq) -> Self {
+        Self { round: Round::new(now_us, snd_nxt), ended: false }
+    }
+
+    /// Returns whether it has ended slow start already.
     #[inline]
-    pub(crate) fn found(&self) -> bool {
-        self.found
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended
     }
 
-    /// `bictcp_hystart_reset`.
-    pub(crate) fn start_round(&mut self, now_us: u32, snd_nxt: Seq) {
-        self.round_start_us = now_us;
-        self.last_ack_us = now_us;
-        self.end_seq = snd_nxt;
-        self.round_rtt_us = u32::MAX;
-        self.samples = 0;
-    }
-
-    /// `hystart_update`.
-    pub(crate) fn update(
+    /// Returns whether slow start should end with a window of `cwnd`. `shortest_us` is the shortest
+    /// round trip of all, and `rtt_us` the latest one.
+    pub(crate) fn ends(
         &mut self,
         cx: &Context,
-        window: &mut Window,
-        delay_min_us: u32,
-        delay_us: u32,
+        cwnd: u32,
+        (shortest_us, rtt_us): (u32, u32),
         progress: Progress,
-    ) {
-        if progress.snd_una.after(self.end_seq) {
-            self.start_round(cx.us, progress.snd_nxt);
+    ) -> bool {
+        if progress.snd_una.after(self.round.end) {
+            self.round = Round::new(cx.us, progress.snd_nxt);
         }
-        if window.cwnd < LOW_WINDOW {
-            return;
+        if cwnd >= SMALLEST_WINDOW {
+            // Half of the round trip is the delay in one direction. With pacing, acknowledgements
+            // keep apart that much anyway.
+            let all = shortest_us + bursts_us(cwnd, progress);
+            let longest_us = if cx.config.paces() { all } else { all / 2 };
+            self.ended = self.round.is_train_longer(cx.us, longest_us)
+                | self.round.is_slower(rtt_us, shortest_us);
         }
-        if cx.us.wrapping_sub(self.last_ack_us) <= ACK_DELTA_US {
-            self.last_ack_us = cx.us;
-            let mut threshold = delay_min_us + ack_delay_us(window.cwnd, progress);
-            if !cx.config.paces() {
-                // Pacing may spread a window over half a round trip.
-                threshold /= 2;
-            }
-            if cx.us.wrapping_sub(self.round_start_us) > threshold {
-                self.leave(window);
-            }
-        }
-        self.round_rtt_us = self.round_rtt_us.min(delay_us);
-        if self.samples < MIN_SAMPLES {
-            self.samples += 1;
-        } else if self.round_rtt_us > delay_min_us + (delay_min_us >> 3).clamp(4_000, 16_000) {
-            self.leave(window);
-        }
-    }
-
-    fn leave(&mut self, window: &mut Window) {
-        self.found = true;
-        window.ssthresh = window.cwnd;
+        self.ended
     }
 }
 
-/// `hystart_ack_delay`: the time that four of the largest GSO bursts take at the pacing rate, at
-/// most 1 ms.
-fn ack_delay_us(cwnd: u32, progress: Progress) -> u32 {
-    // In slow start, the pacing rate is twice the window for each round trip.
-    let window_bytes = 2 * u64::from(cwnd) * u64::from(progress.mss);
-    (4 * 65_536 * u64::from(progress.srtt_us) / window_bytes.max(1)).min(1000) as u32
+impl Round {
+    fn new(start_us: u32, end: Seq) -> Self {
+        Self { end, start_us, train_us: start_us, shortest_us: u32::MAX, samples: 0 }
+    }
+
+    /// Adds an acknowledgement to the train, if it is close to the last one. Returns whether the
+    /// train is then longer than `longest_us`.
+    fn is_train_longer(&mut self, now_us: u32, longest_us: u32) -> bool {
+        let close = now_us.wrapping_sub(self.train_us) <= TRAIN_GAP_US;
+        if close {
+            self.train_us = now_us;
+        }
+        close && now_us.wrapping_sub(self.start_us) > longest_us
+    }
+
+    /// Adds a round trip. Returns whether those of this round are longer than `shortest_us` by an
+    /// eighth (4 to 16 ms).
+    fn is_slower(&mut self, rtt_us: u32, shortest_us: u32) -> bool {
+        self.shortest_us = self.shortest_us.min(rtt_us);
+        let enough = self.samples >= FIRST_SAMPLES;
+        self.samples += u8::from(!enough);
+        enough && self.shortest_us > shortest_us + (shortest_us / 8).clamp(4_000, 16_000)
+    }
 }
 
-const LOW_WINDOW: u32 = 16;
-const ACK_DELTA_US: u32 = 2000;
-const MIN_SAMPLES: u8 = 8;
+/// Returns how long four bursts of 64 KB take at the rate of slow start, at most 1 ms. A sender in
+/// bursts makes trains longer by that.
+fn bursts_us(cwnd: u32, progress: Progress) -> u32 {
+    // Slow start paces twice the window in a round trip.
+    let per_round_trip = 2 * u64::from(progress.mss) * u64::from(cwnd);
+    let us = (u64::from(progress.srtt_us) * (4 << 16)).checked_div(per_round_trip);
+    us.map_or(1000, |us| us.min(1000) as u32)
+}
+
+/// Slow start with a smaller window, in segments, goes on.
+const SMALLEST_WINDOW: u32 = 16;
+/// The acknowledgements of a train are at most as far apart.
+const TRAIN_GAP_US: u32 = 2000;
+/// The samples of a round before one that may end slow start.
+const FIRST_SAMPLES: u8 = 8;
 
 #[cfg(test)]
 mod tests {
@@ -103,24 +120,18 @@ mod tests {
         Context::new(config, Time::ZERO + Span::from_us(us))
     }
 
-    fn in_round() -> (Hystart, Window) {
-        let mut hystart = Hystart::default();
-        hystart.start_round(10_000, Seq(1000));
-        (hystart, Window { cwnd: 20, ssthresh: 1000, count: 0 })
-    }
-
-    /// `hystart_ack_delay`: four bursts of 64 KB at twice the window in a round trip, at most a
+    /// Four bursts of 64 KB at twice the window in a round trip, at most a
     /// millisecond.
     #[test]
     fn bursts_of_the_sender_take_a_millisecond_at_most() {
         for (cwnd, srtt_us, expected) in
             [(1000, 10_000, 905), (1000, 5000, 452), (20, 10_000, 1000), (1000, 11_048, 1000)]
         {
-            assert_eq!(ack_delay_us(cwnd, progress(srtt_us)), expected, "{cwnd} {srtt_us}");
+            assert_eq!(bursts_us(cwnd, progress(srtt_us)), expected, "{cwnd} {srtt_us}");
         }
     }
 
-    /// `hystart_update`: acknowledgements at most 2 ms apart, for more than half of the smallest
+    /// Acknowledgements at most 2 ms apart, for more than half of the smallest
     /// round trip (20 ms, and a millisecond for bursts), from 16 segments on.
     #[test]
     fn a_train_of_half_a_round_trip_ends_slow_start() {
@@ -132,13 +143,13 @@ mod tests {
             (16, 20_000, 20_501, true),
             (15, 20_000, 20_501, false),
         ] {
-            let (mut hystart, mut window) = in_round();
-            (hystart.last_ack_us, window.cwnd) = (last_us, cwnd);
-            hystart.update(&cx(&config, now_us), &mut window, 20_000, 20_000, progress(20_000));
-            assert_eq!(hystart.found(), leaves, "{cwnd} {last_us} {now_us}");
-            assert_eq!(window.ssthresh, if leaves { cwnd } else { 1000 });
+            let mut hystart = Hystart::at(10_000, Seq(1000));
+            hystart.round.train_us = last_us;
+            let ends = hystart.ends(&cx(&config, now_us), cwnd, (20_000, 20_000), progress(20_000));
+            assert_eq!(ends, leaves, "{cwnd} {last_us} {now_us}");
+            assert_eq!(hystart.has_ended(), leaves);
             let continues = cwnd >= 16 && now_us as u32 - last_us <= 2000;
-            assert_eq!(hystart.last_ack_us, if continues { now_us as u32 } else { last_us });
+            assert_eq!(hystart.round.train_us, if continues { now_us as u32 } else { last_us });
         }
     }
 
@@ -155,35 +166,30 @@ mod tests {
             (200_000, 216_000, false),
             (200_000, 216_001, true),
         ] {
-            let (mut hystart, mut window) = in_round();
+            let mut hystart = Hystart::at(10_000, Seq(1000));
             for n in 1..=9 {
-                assert!(!hystart.found(), "{n}");
-                hystart.update(
-                    &cx(&config, 500_000),
-                    &mut window,
-                    least_us,
-                    // One larger sample changes nothing.
-                    sample_us + u32::from(n == 3),
-                    progress(100_000),
-                );
+                assert!(!hystart.has_ended(), "{n}");
+                // One larger sample changes nothing.
+                let times = (least_us, sample_us + u32::from(n == 3));
+                hystart.ends(&cx(&config, 500_000), 20, times, progress(100_000));
             }
-            assert_eq!(hystart.found(), leaves, "{least_us} {sample_us}");
+            assert_eq!(hystart.has_ended(), leaves, "{least_us} {sample_us}");
         }
     }
 
-    /// `bictcp_hystart_reset`: a round ends when something above its end is acknowledged.
+    /// A round ends when something above its end is acknowledged.
     #[test]
     fn a_round_begins_beyond_the_end_of_the_last() {
         let config = Config::profile("linux-6").expect("a known profile");
         for (end, begins) in [(999, true), (1000, false)] {
-            let (mut hystart, mut window) = in_round();
-            (hystart.end_seq, hystart.samples, hystart.round_rtt_us) = (Seq(end), 5, 7);
-            hystart.update(&cx(&config, 60_000), &mut window, 50_000, 50_000, progress(50_000));
+            let mut hystart = Hystart::at(10_000, Seq(1000));
+            let round = &mut hystart.round;
+            (round.end, round.samples, round.shortest_us) = (Seq(end), 5, 7);
+            hystart.ends(&cx(&config, 60_000), 20, (50_000, 50_000), progress(50_000));
             let expected =
                 if begins { (60_000, Seq(90_000), 1, 50_000) } else { (10_000, Seq(end), 6, 7) };
-            let state =
-                (hystart.round_start_us, hystart.end_seq, hystart.samples, hystart.round_rtt_us);
-            assert_eq!(state, expected);
+            let Round { start_us, end, samples, shortest_us, .. } = hystart.round;
+            assert_eq!((start_us, end, samples, shortest_us), expected);
         }
     }
 }
