@@ -74,7 +74,7 @@ pub(crate) struct Bbr {
     pipe_is_filled: bool,
     idle_restart: bool,
     /// Whether the pace comes from a measured round trip.
-    has_seen_rtt: bool,
+    rate_is_measured: bool,
     /// BBR.prior_cwnd.
     prior_cwnd: u32,
     prior_recovery: Recovery,
@@ -107,7 +107,7 @@ impl Bbr {
             full_rounds: 0,
             pipe_is_filled: false,
             idle_restart: false,
-            has_seen_rtt: false,
+            rate_is_measured: false,
             prior_cwnd: 0,
             prior_recovery: Recovery::Open,
             packet_conservation: false,
@@ -340,14 +340,14 @@ impl Bbr {
     /// BBRInitPacingRate.
     fn set_first_rate(&mut self, path: &mut Path) {
         let rtt_us = path.srtt_us.unwrap_or(1000);
-        self.has_seen_rtt |= path.srtt_us.is_some();
+        self.rate_is_measured |= path.srtt_us.is_some();
         let bandwidth = u64::from(path.window.cwnd) * BANDWIDTH_UNIT / u64::from(rtt_us.max(1));
         path.set_rate(bytes_per_second(bandwidth, HIGH_GAIN, path.mss));
     }
 
     /// BBRSetPacingRateWithGain: until the pipe is filled, the rate does not fall.
     fn set_rate(&mut self, path: &mut Path, bandwidth: u64, gain: u64) {
-        if !self.has_seen_rtt && path.srtt_us.is_some() {
+        if !self.rate_is_measured && path.srtt_us.is_some() {
             self.set_first_rate(path);
         }
         let rate = bytes_per_second(bandwidth, gain, path.mss);
@@ -379,24 +379,31 @@ impl Bbr {
     /// BBRModulateCwndForRecovery (section 4.2.3.4). Returns whether the window follows what is
     /// delivered: in the first round of a recovery.
     fn modulate_for_recovery(&mut self, path: &mut Path, sample: &RateSample) -> bool {
-        let mut cwnd = path.window.cwnd;
-        if sample.lost > 0 {
-            cwnd = cwnd.saturating_sub(sample.lost).max(1);
+        let delivering = path.in_flight + sample.acked;
+        let cwnd = &mut path.window.cwnd;
+        *cwnd = cwnd.saturating_sub(sample.lost).max(1);
+        let before = core::mem::replace(&mut self.prior_recovery, path.recovery);
+        match (before, path.recovery) {
+            (Recovery::Recovery, Recovery::Recovery) => {}
+            (_, Recovery::Recovery) => {
+                // BBROnEnterFastRecovery.
+                *cwnd = delivering;
+                self.packet_conservation = true;
+                self.next_round_delivered = path.delivered;
+            }
+            (
+                Recovery::Recovery | Recovery::Loss,
+                Recovery::Open | Recovery::Disorder | Recovery::Cwr,
+            ) => {
+                // BBRRestoreCwnd.
+                *cwnd = self.prior_cwnd.max(*cwnd);
+                self.packet_conservation = false;
+            }
+            _ => {}
         }
-        let recovery = path.recovery;
-        if recovery == Recovery::Recovery && self.prior_recovery != Recovery::Recovery {
-            self.packet_conservation = true;
-            self.next_round_delivered = path.delivered;
-            cwnd = path.in_flight + sample.acked;
-        } else if self.prior_recovery >= Recovery::Recovery && recovery < Recovery::Recovery {
-            cwnd = cwnd.max(self.prior_cwnd);
-            self.packet_conservation = false;
-        }
-        self.prior_recovery = recovery;
         if self.packet_conservation {
-            cwnd = cwnd.max(path.in_flight + sample.acked);
+            *cwnd = delivering.max(*cwnd);
         }
-        path.window.cwnd = cwnd;
         self.packet_conservation
     }
 
@@ -514,7 +521,7 @@ const BANDWIDTH_ROUNDS: u32 = 10;
 const MIN_RTT_WINDOW_S: u64 = 10;
 const PROBE_RTT_MS: u64 = 200;
 const LEAST_WINDOW: u32 = 4;
-/// `TCP_INIT_CWND`.
+/// RFC 6928.
 const FIRST_WINDOW: u32 = 10;
 const MARGIN_PERCENT: u128 = 1;
 /// More segments than any window has.

@@ -26,29 +26,28 @@ impl MaxFilter {
     /// Takes the `value` of a round into a filter over `window` rounds.
     pub(super) fn note(&mut self, round: u32, value: u64, window: u32) {
         let sample = Sample { round, value };
-        let age = |older: Sample| round.wrapping_sub(older.round);
-        let best = &mut self.best;
-        if value >= best[0].value || age(best[2]) > window {
-            *best = [sample; 3];
+        let age = |kept: Sample| round.wrapping_sub(kept.round);
+        let [first, mut second, mut third] = self.best;
+        if value >= first.value || age(third) > window {
+            self.best = [sample; 3];
             return;
         }
-        if value >= best[1].value {
-            (best[1], best[2]) = (sample, sample);
-        } else if value >= best[2].value {
-            best[2] = sample;
+        if value >= third.value {
+            third = sample;
         }
-        if age(best[0]) > window {
-            // The best is too old. If the second is, too, the third takes its place.
-            *best = [best[1], best[2], sample];
-            if age(best[0]) > window {
-                *best = [best[1], best[2], sample];
-            }
-        } else if best[1].round == best[0].round && age(best[0]) > window / 4 {
-            // A quarter of the window without a second best: take it from the next quarter.
-            (best[1], best[2]) = (sample, sample);
-        } else if best[2].round == best[1].round && age(best[0]) > window / 2 {
-            best[2] = sample;
+        if value >= second.value {
+            second = sample;
         }
+        // A sample too old gives way to the next ones. Two that are one and the same tell nothing
+        // about a later part of the window, so the newest takes over there: from the second quarter
+        // on, and from the second half on.
+        self.best = match age(first) {
+            old if old > window && age(second) > window => [third, sample, sample],
+            old if old > window => [second, third, sample],
+            old if old > window / 4 && second.round == first.round => [first, sample, sample],
+            old if old > window / 2 && third.round == second.round => [first, second, sample],
+            _ => [first, second, third],
+        };
     }
 }
 
