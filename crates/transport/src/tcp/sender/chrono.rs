@@ -1,11 +1,10 @@
 //! How long a sender had something to send or to be acknowledged, and how long nothing but the
 //! receiver's window held it back.
 //!
-//! Source: Linux 6.1 `enum tcp_chrono` (include/linux/tcp.h), `tcp_chrono_set`, `tcp_chrono_start`,
-//! `tcp_chrono_stop`, `tcp_write_xmit` (net/ipv4/tcp_output.c), `tcp_get_info_chrono_stats`
-//! (net/ipv4/tcp.c). Differences: time is counted in milliseconds instead of jiffies. Both states
-//! are determined at the end of a burst, which follows all that can change them. Nothing limits the
-//! send buffer, so there is no `TCP_CHRONO_SNDBUF_LIMITED`.
+//! These are `tcpi_busy_time` and `tcpi_rwnd_limited` of Linux' `struct tcp_info`, as ss(8) shows
+//! them. Differences: time is counted in milliseconds instead of jiffies. Both states are determined
+//! at the end of a burst, which follows all that can change them. Nothing limits the send buffer, so
+//! there is no third state.
 
 use narrows_units::{Span, Time};
 
@@ -14,7 +13,8 @@ use crate::tcp::clock::Context;
 
 impl Sender {
     /// Starts and stops the stopwatches after a burst. `cwnd_limited`: whether the congestion
-    /// window is full, which `tcp_write_xmit` tests first.
+    /// window is full, which goes before the
+    /// receiver's.
     #[inline(always)]
     pub(super) fn time_states(&mut self, cx: &Context, cwnd_limited: bool) {
         let waits = self.has_new_data();

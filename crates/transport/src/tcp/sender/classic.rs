@@ -26,7 +26,7 @@ impl Sender {
     pub(super) fn handle_ack_classic(&mut self, cx: &Context, header: &Header, ack: &mut Ack) {
         if ack.has(flag::ADVANCED) {
             self.take_new_ack(cx, ack);
-        } else if self.packets_out > 0 && !ack.has(flag::DATA | flag::WINDOW_UPDATE) {
+        } else if self.packets_out > 0 && !ack.has(flag::DATA | flag::NEW_WINDOW) {
             self.take_duplicate(cx);
         }
         if ack.has(flag::ECE) {

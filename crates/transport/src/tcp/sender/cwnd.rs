@@ -1,59 +1,62 @@
-//! Whether the window limited the sender, and how idle time reduces it (the problem of RFC 7661,
-//! and RFC 2861's answer).
+//! Whether the window limited the sender, and how idle time reduces it.
 //!
-//! Source: Linux 6.1 `tcp_is_cwnd_limited`, `tcp_cwnd_validate`, `tcp_cwnd_application_limited`,
-//! `tcp_slow_start_after_idle_check`, `tcp_cwnd_restart`. `Fresh`: ns-2's on-off comparisons.
+//! Written from RFC 2861, with its variables; RFC 7661 states the problem. Differences,
+//! which are Linux 6.1's, as facts: for a window of data, the burst counts that used the window most;
+//! in slow start, a window is limited that is less than twice what was used; and an idle window is
+//! halved for every full timeout, down to the initial one. `Fresh` is for ns-2's on-off comparisons.
 
 use super::{Sender, State};
-use crate::congestion::INFINITE_SSTHRESH;
+use crate::congestion::{INFINITE_SSTHRESH, Window};
 use crate::tcp::RestartAfterIdle;
 use crate::tcp::clock::{Context, elapsed_us};
 
 impl Sender {
-    /// `tcp_is_cwnd_limited`.
+    /// Returns whether the window, and not the application, limits the sender.
     #[inline]
     pub(super) fn is_cwnd_limited(&self) -> bool {
+        let twice_used = 2 * u64::from(self.max_packets_out);
         self.cwnd_limited
-            || (self.window.in_slow_start()
-                && u64::from(self.window.cwnd) < 2 * u64::from(self.max_packets_out))
+            || (self.window.in_slow_start() && twice_used > u64::from(self.window.cwnd))
     }
 
-    /// `tcp_cwnd_validate`, after a burst.
+    /// Notes after a burst how much of the window was used. `limited`: the window was full.
     #[inline]
     pub(super) fn validate_cwnd(&mut self, cx: &Context, limited: bool) {
-        if !self.snd_una.before(self.cwnd_usage_seq)
-            || limited
-            || (!self.cwnd_limited && self.packets_out > self.max_packets_out)
-        {
-            self.cwnd_limited = limited;
-            self.max_packets_out = self.packets_out;
+        let used_more = self.packets_out > self.max_packets_out && !self.cwnd_limited;
+        let begins = !self.snd_una.before(self.cwnd_usage_seq);
+        if limited || used_more || begins {
+            (self.cwnd_limited, self.max_packets_out) = (limited, self.packets_out);
             self.cwnd_usage_seq = self.snd_nxt;
         }
         if self.is_cwnd_limited() {
+            // W_used, and T_prev.
             self.cwnd_used = 0;
             self.cwnd_stamp_us = cx.us;
-        } else {
-            self.cwnd_used = self.cwnd_used.max(self.packets_out);
-            if cx.config.restart_after_idle == RestartAfterIdle::Decay
-                && elapsed_us(cx.us, self.cwnd_stamp_us) >= cx.us_in(self.rtt.rto)
-                && !self.control.sets_window()
-            {
-                self.shrink_unused(cx);
-            }
+            return;
+        }
+        self.cwnd_used = self.cwnd_used.max(self.packets_out);
+        let decays = cx.config.restart_after_idle == RestartAfterIdle::Decay;
+        if decays && !self.control.sets_window() && self.was_unused_for_an_rto(cx) {
+            self.shrink_unused(cx);
         }
     }
 
-    /// `tcp_cwnd_application_limited`.
+    #[inline]
+    fn was_unused_for_an_rto(&self, cx: &Context) -> bool {
+        elapsed_us(cx.us, self.cwnd_stamp_us) >= cx.us_in(self.rtt.rto)
+    }
+
+    /// Moves the window halfway to what was used of it (RFC 2861).
     fn shrink_unused(&mut self, cx: &Context) {
-        if self.state == State::Open {
-            let used = self.cwnd_used.max(cx.config.initial_window);
-            if used < self.window.cwnd {
-                self.window.ssthresh = self.current_ssthresh();
-                self.window.cwnd = (self.window.cwnd + used) / 2;
-            }
-            self.cwnd_used = 0;
-        }
         self.cwnd_stamp_us = cx.us;
+        if self.state != State::Open {
+            return;
+        }
+        let used = core::mem::take(&mut self.cwnd_used).max(cx.config.initial_window);
+        if used < self.window.cwnd {
+            self.window.ssthresh = self.current_ssthresh();
+            self.window.cwnd = (self.window.cwnd + used) / 2;
+        }
     }
 
     /// Restarts the window if the application writes after a long silence.
@@ -70,15 +73,12 @@ impl Sender {
         match cx.config.restart_after_idle {
             RestartAfterIdle::Keep => {}
             RestartAfterIdle::Decay => {
-                let floor = initial.min(window.cwnd);
-                let rto_us = cx.us_in(self.rtt.rto).max(1);
-                // The window is halved for every full timeout that has passed.
-                let halvings = (idle_us - 1) / rto_us;
-                let decayed = window.cwnd.checked_shr(halvings).unwrap_or(0).max(floor);
-                window.ssthresh = window.ssthresh.max(window.cwnd / 2 + window.cwnd / 4);
-                window.cwnd = decayed;
-                self.cwnd_stamp_us = cx.us;
+                let full_timeouts = (idle_us - 1) / cx.us_in(self.rtt.rto).max(1);
+                let halved = window.cwnd.checked_shr(full_timeouts).unwrap_or(0);
+                window.ssthresh = window.ssthresh.max(three_quarters(window.cwnd));
+                window.cwnd = halved.max(initial.min(window.cwnd));
                 self.cwnd_used = 0;
+                self.cwnd_stamp_us = cx.us;
             }
             RestartAfterIdle::SlowStart => window.cwnd = window.cwnd.min(initial),
             RestartAfterIdle::Fresh => {
@@ -89,12 +89,14 @@ impl Sender {
         }
     }
 
-    /// `tcp_current_ssthresh`.
+    /// Returns the threshold that keeps the present window in mind: at least three quarters of it
+    /// (RFC 2861), unless it is being reduced.
     pub(super) fn current_ssthresh(&self) -> u32 {
-        if self.in_reduction() {
-            self.window.ssthresh
-        } else {
-            self.window.ssthresh.max(self.window.cwnd / 2 + self.window.cwnd / 4)
-        }
+        let Window { cwnd, ssthresh, .. } = self.window;
+        if self.in_reduction() { ssthresh } else { ssthresh.max(three_quarters(cwnd)) }
     }
+}
+
+fn three_quarters(cwnd: u32) -> u32 {
+    cwnd / 2 + cwnd / 4
 }

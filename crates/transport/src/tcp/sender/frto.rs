@@ -48,13 +48,13 @@ impl Sender {
 
     /// Steps 2 and 3.
     fn watch_timeout(&mut self, ack: &Ack, duplicates: u32) -> Verdict {
-        if ack.has(flag::ORIGINAL_ACKED) {
+        if ack.has(flag::ORIGINAL_ARRIVED) {
             // Step 3 (b): a segment that was not sent again has arrived.
             return Verdict::Spurious;
         }
         if self.snd_nxt.after(self.high_seq) {
             // Step 3 (a): new data were sent, and a duplicate or a SACK answers them.
-            let repeated = ack.has(flag::DATA_SACKED) || duplicates > 0;
+            let repeated = ack.has(flag::SACKS_DATA) || duplicates > 0;
             return if repeated { Verdict::Real } else { Verdict::Open };
         }
         if !ack.has(flag::ADVANCED) || !self.snd_una.before(self.high_seq) {

@@ -1,9 +1,9 @@
 //! What is sent, and in which order.
 //!
-//! Source: Linux 6.1 `tcp_write_xmit`, `tcp_cwnd_test`, `tcp_snd_wnd_test`, `tcp_nagle_test`,
-//! `tcp_minshall_check`, `tcp_event_new_data_sent`, `tcp_xmit_retransmit_queue`,
-//! `tcp_retransmit_skb`, `tcp_ecn_send`, `tcp_check_probe_timer`. Differences: each call of `poll`
-//! returns one segment. The steps that the kernel takes at the end of a burst are taken when `poll`
+//! Written from RFC 9293 (3.7.4, Nagle's algorithm; 3.8.6, the window), Minshall, Saito, Mogul and
+//! Verghese, "Application performance pitfalls and TCP's Nagle algorithm" (1999), RFC 3042 and RFC 3168
+//! (6.1). What goes first, and what waits, is as in Linux 6.1, as replays on a kernel show it. Each
+//! call of `poll` returns one segment. What a kernel does at the end of a burst is done when `poll`
 //! has no more segments.
 
 use narrows_units::Ecn;
@@ -85,8 +85,7 @@ impl Sender {
     }
 
     /// Returns whether lost segments go before the next new one. After two segments of a burst,
-    /// Linux waits until they have left the host, and then looks for lost ones first
-    /// (`tcp_small_queue_check`, `tcp_tsq_write`).
+    /// Linux waits until they have left the host, and then looks for lost ones first.
     #[inline]
     fn must_look_for_lost(&self) -> bool {
         self.burst >= AT_ONCE && self.lost_out > self.retrans_out
@@ -130,7 +129,7 @@ impl Sender {
         }
         if self.todo & todo::PERSIST != 0 {
             self.todo &= !todo::PERSIST;
-            // `tcp_xmit_probe_skb`: an old sequence number makes the other end answer.
+            // An old sequence number makes the other end answer (RFC 9293, 3.8.6.1).
             let seq = Seq(self.snd_una.0.wrapping_sub(1));
             return Some(Outgoing { seq, len: 0, flags: Flags(0), ecn: Ecn::NotEct });
         }
@@ -143,20 +142,20 @@ impl Sender {
         !self.unsent.is_empty() || (self.fin_queued && !self.fin_sent)
     }
 
-    /// `tcp_wnd_end`.
+    /// Returns the end of the window that the peer offers.
     #[inline]
     pub(super) fn window_end(&self) -> Seq {
         self.snd_una + self.snd_wnd
     }
 
-    /// `tcp_snd_wnd_test` for the next new segment.
+    /// Returns whether the next new segment fits into it.
     #[inline]
     pub(super) fn fits_peer_window(&self) -> bool {
         let len = self.unsent.up_to(self.mss);
         !(self.snd_nxt + u32::from(len)).after(self.window_end())
     }
 
-    /// `tcp_write_xmit` for one segment.
+    /// Returns the next new segment, if nothing holds it back.
     #[inline(always)]
     fn poll_new(&mut self, cx: &Context) -> Option<Outgoing> {
         if !self.has_new_data() || !self.fits_congestion_window(cx) || !self.fits_peer_window() {
@@ -174,7 +173,7 @@ impl Sender {
         self.fin_queued && self.unsent.up_to(self.mss + 1) <= self.mss
     }
 
-    /// `tcp_cwnd_test`. The segment with the FIN needs no congestion window.
+    /// Returns whether the congestion window has room. The segment with the FIN needs none.
     #[inline]
     fn fits_congestion_window(&self, cx: &Context) -> bool {
         let mut in_flight = self.in_flight();
@@ -184,14 +183,14 @@ impl Sender {
         in_flight < self.window.cwnd + u32::from(self.inflation) || self.ends_with_next()
     }
 
-    /// `tcp_nagle_test` with Minshall's change: one small segment in flight at a time.
+    /// Nagle's algorithm with Minshall's change: one small segment in flight at a time.
     fn may_send_small(&self, cx: &Context) -> bool {
         let small_in_flight =
             self.small_end.after(self.snd_una) && !self.small_end.after(self.snd_nxt);
         !cx.config.nagle || self.fin_queued || self.packets_out == 0 || !small_in_flight
     }
 
-    /// `forced_push`: with this segment, more than half of the window was written since the last
+    /// Returns whether a segment carries PSH: with it, more than half of the window was written since the last
     /// PSH, or since the application's last write, which ends with PSH too. The receiver
     /// acknowledges such a segment at once. Linux takes the largest window so far; SYNs offer 64 KB.
     #[inline]
@@ -275,7 +274,7 @@ impl Sender {
         Outgoing { seq: record.seq, len: record.len, flags, ecn: Ecn::NotEct }
     }
 
-    /// The end of `tcp_write_xmit`.
+    /// Ends a burst: notes what limited it, and sets the timer.
     #[inline(always)]
     fn end_burst(&mut self, cx: &Context) {
         let sent = self.burst;
@@ -291,12 +290,12 @@ impl Sender {
         if sent > 0 {
             self.schedule_probe(cx, false);
         } else if self.packets_out == 0 && self.has_new_data() && self.timer == Timer::Idle {
-            // `tcp_check_probe_timer`.
+            // Only the peer's window stops the sender (RFC 9293, 3.8.6.1).
             self.arm_for_sending(cx, Timer::Persist, self.rtt.rto);
         }
     }
 
-    /// `tcp_xmit_retransmit_queue`: the next lost segment that the window allows.
+    /// Returns the next lost segment that the window allows (RFC 6675, NextSeg rule 1).
     fn next_lost(&mut self, cx: &Context) -> Option<u32> {
         if self.retrans_out >= self.lost_out {
             return None;
@@ -322,15 +321,14 @@ impl Sender {
         None
     }
 
-    /// Lets the search for lost segments begin at `position`, unless it begins below already
-    /// (`tcp_verify_retransmit_hint`).
+    /// Lets the search for lost segments begin at `position`, unless it begins below already.
     pub(super) fn retransmit_from(&mut self, position: u32) {
         if (position.wrapping_sub(self.retransmit_hint) as i32) < 0 {
             self.retransmit_hint = position;
         }
     }
 
-    /// Lets the search for lost segments begin at the first one (`tcp_clear_all_retrans_hints`).
+    /// Lets the search for lost segments begin at the first one.
     pub(super) fn retransmit_from_head(&mut self) {
         self.retransmit_hint = self.board.head();
     }
@@ -347,7 +345,7 @@ impl Sender {
         outgoing
     }
 
-    /// `tcp_retransmit_skb`.
+    /// Sends a lost segment again, whatever the windows allow.
     fn retransmit_forced(&mut self, cx: &Context, position: u32) -> Outgoing {
         let outgoing = self.send_again(cx, position);
         let record = self.board.at_mut(position);
@@ -359,7 +357,7 @@ impl Sender {
         outgoing
     }
 
-    /// `__tcp_retransmit_skb`.
+    /// Sends a segment again, as a probe or a retransmission.
     pub(super) fn send_again(&mut self, cx: &Context, position: u32) -> Outgoing {
         let delivered = self.delivered;
         let record = self.board.at_mut(position);

@@ -1,7 +1,7 @@
 //! Routers' messages that a segment was too long (RFC 1191, section 6.4).
 //!
-//! Source: Linux 6.1 `tcp_v4_mtu_reduced`, `tcp_sync_mss`, `tcp_simple_retransmit`, `tcp_fragment`.
-//! Differences: segments that are too long are cut at once; Linux cuts each when it retransmits it.
+//! Written from RFC 1191. What is in flight and too long counts as lost, and the window stays as it
+//! is, as in Linux 6.1. Differences: segments that are too long are cut at once; Linux cuts each when it retransmits it.
 //! The size never grows again during a connection (`tcp_mtu_probing` is off by default, and what a
 //! host has learned holds for ten minutes, longer than most connections).
 
@@ -14,7 +14,7 @@ impl Sender {
     /// Handles the news that the segment at `seq` was longer than a link takes. `mss` is what a
     /// segment may carry there.
     pub(super) fn handle_too_big(&mut self, cx: &Context, seq: Seq, mss: u16) {
-        // `tcp_v4_err`: it is about something that is not in flight, or it is nothing new.
+        // It is about something that is not in flight, or it is nothing new.
         if seq.before(self.snd_una) || !seq.before(self.snd_nxt) || mss >= self.mss {
             return;
         }
@@ -33,7 +33,7 @@ impl Sender {
         self.packets_out = self.board.len();
         self.lost += lost.saturating_sub(self.lost_out);
         (self.lost_out, self.retrans_out) = (lost, retransmitted);
-        // `tcp_limit_reno_sacked`.
+        // Without SACK, what is lost has caused no duplicates.
         let most_sacked = self.packets_out - lost;
         self.sacked_out = if self.sack { sacked } else { self.sacked_out.min(most_sacked) };
         self.retransmit_from_head();

@@ -33,7 +33,7 @@ impl Sender {
         duplicates: u32,
     ) -> Resend {
         let mut suspicious =
-            duplicates > 0 || (ack.has(flag::DATA_SACKED) && self.sacks_far_above(cx));
+            duplicates > 0 || (ack.has(flag::SACKS_DATA) && self.sacks_far_above(cx));
         if self.packets_out == 0 {
             self.sacked_out = 0;
         }
@@ -54,7 +54,7 @@ impl Sender {
             State::Loss => {
                 let resend = self.continue_after_timeout(cx, ack, duplicates);
                 self.find_lost(cx, ack);
-                let waits = self.state != State::Open && !ack.has(flag::LOST_RETRANS);
+                let waits = self.state != State::Open && !ack.has(flag::LOST_REPAIR);
                 if waits || !self.consider_recovery(cx, ack, duplicates) {
                     return resend;
                 }
@@ -118,7 +118,7 @@ impl Sender {
             }
         } else if self.undo.episode.is_some() && self.answers_original(ack) {
             // The original was late and has filled the hole, so segments overtake each other.
-            self.check_reordering(ack.prior_una);
+            self.note_reordering(ack.prior_una);
             if self.retrans_out > 0 {
                 return false;
             }
@@ -220,10 +220,10 @@ impl Sender {
         if self.uses_rack(cx) {
             let repairs = self.retrans_out;
             if self.rack_find_lost(cx) {
-                ack.clear(flag::SET_TIMER);
+                ack.clear(flag::RESTART_TIMER);
             }
             if self.retrans_out < repairs {
-                ack.set(flag::LOST_RETRANS);
+                ack.set(flag::LOST_REPAIR);
             }
         } else if !self.uses_sack(cx) {
             let head = self.board.head();

@@ -1,7 +1,10 @@
-//! How the window shrinks: proportional rate reduction (RFC 6937) and rate halving.
+//! How the window shrinks: proportional rate reduction, and rate halving.
 //!
-//! Source: Linux 6.1 `tcp_init_cwnd_reduction`, `tcp_cwnd_reduction`, `tcp_end_cwnd_reduction`,
-//! `tcp_enter_cwr`; rate halving: Linux 2.6.30 `tcp_cwnd_down`, `tcp_complete_cwr`.
+//! Written from RFC 6937 (3, with the slow-start reduction bound), and from Mathis, Semke, Mahdavi and
+//! Lahey, "The rate-halving algorithm for TCP congestion control" (1999). Differences, which are Linux
+//! 6.1's and, of rate halving, Linux 2.6.30's, as replays on a kernel show them: the bound rises by a
+//! segment only if an acknowledgement advances and shows no loss; the first retransmission leaves at
+//! once; and rate halving has a floor, the threshold, or half of it with Reno.
 
 use super::ack::{Ack, flag};
 use super::{Reduction, Sender, State};
@@ -11,81 +14,80 @@ use crate::tcp::clock::Context;
 use crate::tcp::congestion::Control;
 
 impl Sender {
-    /// `tcp_init_cwnd_reduction`.
+    /// Begins a reduction, which ends when `high_seq` is acknowledged.
     pub(super) fn begin_reduction(&mut self, cx: &Context, signal: Signal) {
-        self.high_seq = self.snd_nxt;
-        self.probe = None;
-        self.window.count = 0;
+        // RecoverFS, prr_delivered and prr_out.
         self.reduction = Reduction { prior_cwnd: self.window.cwnd, delivered: 0, sent: 0 };
         self.window.ssthresh = self.control.ssthresh(cx, self.window, signal);
+        self.window.count = 0;
+        self.high_seq = self.snd_nxt;
         self.queue_cwr = self.announces_reductions();
+        self.probe = None;
     }
 
-    /// `tcp_cwnd_reduction`: RFC 6937 with the slow-start bound.
+    /// Sets the window after an acknowledgement that delivers `delivered` segments, and shows that
+    /// `lost` are lost.
     #[inline]
     pub(super) fn reduce(&mut self, cx: &Context, ack: &Ack, delivered: u32, lost: u32) {
         if cx.config.reduction == ReductionRule::RateHalving {
             self.halve_rate(cx, ack);
-            return;
+        } else if delivered > 0 && self.reduction.prior_cwnd > 0 && !self.control.sets_window() {
+            self.reduction.delivered += delivered;
+            let grows = ack.has(flag::ADVANCED) && lost == 0;
+            let room = self.proportional_room(delivered.into(), grows);
+            let least = i64::from(self.reduction.sent == 0);
+            self.window.cwnd = (i64::from(self.in_flight()) + room.max(least)).max(1) as u32;
         }
-        if delivered == 0 || self.reduction.prior_cwnd == 0 || self.control.sets_window() {
-            return;
-        }
-        self.reduction.delivered += delivered;
-        let in_flight = self.in_flight();
-        let ssthresh = self.window.ssthresh;
-        let mut send = if in_flight > ssthresh {
-            let dividend = u64::from(ssthresh) * u64::from(self.reduction.delivered);
-            dividend.div_ceil(u64::from(self.reduction.prior_cwnd)) as i64
-                - i64::from(self.reduction.sent)
+    }
+
+    /// Returns how many segments may be sent now (`sndcnt`); below zero, too many were sent.
+    #[inline]
+    fn proportional_room(&self, delivered: i64, grows: bool) -> i64 {
+        let Reduction { prior_cwnd, delivered: all, sent } = self.reduction;
+        let (pipe, ssthresh) = (self.in_flight(), self.window.ssthresh);
+        if pipe > ssthresh {
+            let share = u64::from(all) * u64::from(ssthresh);
+            share.div_ceil(u64::from(prior_cwnd)) as i64 - i64::from(sent)
         } else {
-            let banked = i64::from(self.reduction.delivered) - i64::from(self.reduction.sent);
-            let mut send = banked.max(i64::from(delivered));
-            if ack.has(flag::ADVANCED) && lost == 0 {
-                send += 1;
-            }
-            send.min(i64::from(ssthresh - in_flight))
-        };
-        // The first retransmission leaves at once.
-        send = send.max(i64::from(self.reduction.sent == 0));
-        self.window.cwnd = (i64::from(in_flight) + send).max(1) as u32;
+            let limit = delivered.max(i64::from(all) - i64::from(sent)) + i64::from(grows);
+            limit.min(i64::from(ssthresh - pipe))
+        }
     }
 
-    /// `tcp_cwnd_down` of Linux 2.6: one segment less for every second acknowledgement.
+    /// Rate halving: one segment less for every second acknowledgement.
     fn halve_rate(&mut self, cx: &Context, ack: &Ack) {
-        let counts = ack.has(flag::FORWARD_PROGRESS | flag::ADVANCED | flag::DSACKING)
-            || (!self.uses_sack(cx) && !ack.has(flag::NOT_DUP));
-        if !counts {
+        let tells = ack.has(flag::ADVANCED | flag::DELIVERS | flag::D_SACK);
+        if !tells && (self.uses_sack(cx) || ack.has(flag::NO_DUPLICATE)) {
             return;
         }
-        let count = self.window.count + 1;
-        self.window.count = count & 1;
-        let floor = match self.control {
-            Control::Reno(_) => self.window.ssthresh / 2,
-            _ => self.window.ssthresh,
-        };
-        if self.window.cwnd > floor {
-            self.window.cwnd -= count >> 1;
+        let divisor = if matches!(self.control, Control::Reno(_)) { 2 } else { 1 };
+        let most = self.in_flight() + 1;
+        let window = &mut self.window;
+        window.count += 1;
+        let pairs = window.count / 2;
+        window.count %= 2;
+        if window.cwnd > window.ssthresh / divisor {
+            window.cwnd -= pairs;
         }
-        self.window.cwnd = self.window.cwnd.min(self.in_flight() + 1).max(1);
+        window.cwnd = window.cwnd.min(most).max(1);
     }
 
-    /// `tcp_end_cwnd_reduction`.
+    /// Ends a reduction: the window is as large as the threshold. After a recovery that was taken
+    /// back, it already is what it was before.
     pub(super) fn end_reduction(&mut self, cx: &Context) {
+        let ssthresh = self.window.ssthresh;
         if cx.config.reduction == ReductionRule::RateHalving {
-            self.window.cwnd = self.window.cwnd.min(self.window.ssthresh);
+            self.window.cwnd = self.window.cwnd.min(ssthresh);
             return;
         }
-        if self.window.ssthresh < INFINITE_SSTHRESH
-            && !self.control.sets_window()
-            && (self.state == State::Cwr || self.undo.episode.is_some() || !cx.config.undo)
-        {
-            self.window.cwnd = self.window.ssthresh;
+        let counts = self.state == State::Cwr || !cx.config.undo || self.undo.episode.is_some();
+        if counts && ssthresh < INFINITE_SSTHRESH && !self.control.sets_window() {
             self.cwnd_stamp_us = cx.us;
+            self.window.cwnd = ssthresh;
         }
     }
 
-    /// `tcp_enter_cwr`: reacts to an ECN echo, once for each window.
+    /// Reacts to an ECN echo, once for each window (RFC 3168, 6.1.2).
     pub(super) fn enter_cwr(&mut self, cx: &Context) {
         self.undo.ssthresh = None;
         if self.state < State::Cwr {

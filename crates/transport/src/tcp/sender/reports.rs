@@ -25,7 +25,7 @@ impl Sender {
     #[inline(never)]
     pub(super) fn take_report(&mut self, header: &Header, ack: &mut Ack, delivered: u32) {
         let mss = u32::from(self.mss);
-        let news = ack.has(flag::ADVANCED | flag::DATA_ACKED | flag::DATA_SACKED);
+        let news = ack.has(flag::ADVANCED | flag::ACKS_DATA | flag::SACKS_DATA);
         let Some(accurate) = &mut self.accurate else { return };
         let Some(heard) = accurate.heard.take() else { return };
         if !accurate.is_latest(header.timestamps.map(|(stamp, _)| stamp), news) {

@@ -1,7 +1,10 @@
-//! The retransmission timer (RFC 6298, section 5), and what a timeout does.
+//! The retransmission timer, and what a timeout does.
 //!
-//! Source: Linux 6.1 `tcp_rearm_rto`, `tcp_rto_delta_us`, `tcp_retransmit_timer`, `tcp_enter_loss`,
-//! `tcp_timeout_mark_lost`.
+//! Written from RFC 6298 (5), RFC 5681 (3.1), RFC 6582 (4), RFC 6675 (5.1), RFC 8985 (6.3) and, for a
+//! closed window, RFC 1122 (4.2.2.17). Differences, which are Linux 6.1's, as replays on a kernel
+//! show them: after a reordering or probe timer, the timeout counts from when the first segment was
+//! sent; and a timeout within a recovery reduces the threshold again only if the recovery point is
+//! acknowledged, or if the recovery began with a timeout and has made progress since.
 
 use core::num::NonZeroU32;
 
@@ -46,32 +49,27 @@ impl Sender {
         }
     }
 
-    /// `tcp_rto_delta_us`: the time left until the first segment's timeout; negative if it has
-    /// passed.
+    /// Returns the time that is left until the first segment's timeout; negative if it has passed.
     pub(super) fn rto_remaining_us(&self, cx: &Context) -> i64 {
         let Some(head) = self.board.front() else { return 0 };
         i64::from(cx.us_in(self.rtt.rto)) - i64::from(elapsed_us(cx.us, head.sent_us))
     }
 
-    /// `tcp_rearm_rto`.
+    /// Restarts the timer (5.1, 5.3), or stops it if nothing is in flight (5.2).
     #[inline]
     pub(super) fn rearm_rto(&mut self, cx: &Context) {
-        if self.unconfirmed {
-            return;
+        match self.timer {
+            _ if self.unconfirmed => {}
+            _ if self.packets_out == 0 => self.disarm(),
+            Timer::Reordering | Timer::LossProbe => {
+                let left_us = self.rto_remaining_us(cx).max(1);
+                self.arm_for_sending(cx, Timer::Retransmission, cx.jiffies_in(left_us as u32));
+            }
+            _ => self.arm_for_sending(cx, Timer::Retransmission, self.rtt.rto),
         }
-        if self.packets_out == 0 {
-            self.disarm();
-            return;
-        }
-        let mut rto = self.rtt.rto;
-        if matches!(self.timer, Timer::Reordering | Timer::LossProbe) {
-            // Subtract the time since the first segment was sent.
-            rto = cx.jiffies_in(self.rto_remaining_us(cx).max(1) as u32);
-        }
-        self.arm_for_sending(cx, Timer::Retransmission, rto);
     }
 
-    /// `tcp_retransmit_timer`.
+    /// Handles the retransmission timeout (5.4 to 5.6).
     fn on_rto(&mut self, cx: &Context) {
         self.timer = Timer::Idle;
         if self.packets_out == 0 {
@@ -94,7 +92,7 @@ impl Sender {
         self.arm(cx, Timer::Retransmission, self.rtt.rto);
     }
 
-    /// Stops sending for good (`tcp_write_err`, `tcp_reset`).
+    /// Stops sending for good.
     pub(crate) fn fail(&mut self, cx: &Context) {
         self.failed = true;
         self.disarm();
@@ -105,64 +103,62 @@ impl Sender {
         self.stop_timing(cx);
     }
 
-    /// `tcp_enter_loss`.
+    /// Begins the recovery after a timeout: what is in flight is lost, and the window is as large as
+    /// what is not, plus one segment.
     fn enter_loss(&mut self, cx: &Context) {
-        let new_recovery = self.state < State::Recovery;
+        let undisturbed = self.state <= State::Disorder;
+        // RFC 5682, 3.1 step 1 and 3.2.
+        self.frto = cx.config.frto && (self.state < State::Recovery || self.retransmits > 0);
         self.mark_lost_after_timeout(cx);
-        // Once for each window.
-        if self.state <= State::Disorder
-            || !self.high_seq.after(self.snd_una)
-            || (self.state == State::Loss && self.retransmits == 0)
-        {
+        let is_reduced = !undisturbed
+            && self.high_seq.after(self.snd_una)
+            && (self.state != State::Loss || self.retransmits > 0);
+        if !is_reduced {
+            self.begin_episode(cx);
             self.undo.ssthresh = NonZeroU32::new(self.current_ssthresh());
             self.reduction.prior_cwnd = self.window.cwnd;
             self.window.ssthresh = self.control.ssthresh(cx, self.window, Signal::Loss);
-            self.begin_episode(cx);
         }
-        self.control.on_timeout(cx, self.snd_nxt);
-        self.window.cwnd = self.in_flight() + 1;
-        self.window.count = 0;
-        self.cwnd_stamp_us = cx.us;
-        // A timeout despite many SACKs: reordering was overestimated.
-        if self.state <= State::Disorder && self.sacked_out >= DEFAULT_REORDERING.into() {
+        if undisturbed && self.sacked_out >= DEFAULT_REORDERING.into() {
+            // So many SACKs should have started a recovery: reordering was overestimated.
             self.set_reordering(self.reordering().min(DEFAULT_REORDERING.into()));
         }
         self.state = State::Loss;
-        self.with_model(false, |bbr, path| bbr.on_timeout(path, cx.us));
-        self.with_own(cx, |control, now, window| control.on_timeout(now, window));
         self.high_seq = self.snd_nxt;
         self.probe = None;
         self.queue_cwr = self.announces_reductions();
-        // RFC 5682, 3.1 step 1 and 3.2.
-        self.frto = cx.config.frto && (new_recovery || self.retransmits > 0);
+        self.control.on_timeout(cx, self.snd_nxt);
+        self.window.count = 0;
+        self.window.cwnd = self.in_flight() + 1;
+        self.cwnd_stamp_us = cx.us;
+        self.with_model(false, |bbr, path| bbr.on_timeout(path, cx.us));
+        self.with_own(cx, |control, now, window| control.on_timeout(now, window));
     }
 
-    /// `tcp_timeout_mark_lost`: marks everything lost, except, with RACK, what was sent a moment
-    /// ago.
+    /// Marks what is in flight as lost, except, with RACK, what was sent a moment ago (RFC 8985, 6.3).
+    /// The receiver may have taken back what it SACKed (RFC 2018, 8): it has, if the first segment is
+    /// still missing although it is SACKed.
     fn mark_lost_after_timeout(&mut self, cx: &Context) {
         let head = self.board.head();
-        let reneged = self.board.front().is_some_and(|record| record.has(SACKED));
+        let reneged = self.board.front().is_some_and(|first| first.has(SACKED));
         if reneged || !self.uses_sack(cx) {
             self.sacked_out = 0;
         }
-        let mut position = head;
-        while position != self.board.tail() {
+        let spares = self.uses_rack(cx) && !reneged;
+        for index in 0..self.board.len() {
+            let position = head.wrapping_add(index);
+            let record = self.board.at_mut(position);
             if reneged {
-                self.board.at_mut(position).flags &= !SACKED;
-            } else if self.uses_rack(cx)
-                && position != head
-                && self.rack.remaining_us(cx, self.board.at(position), 0) > 0
-            {
-                position = position.wrapping_add(1);
-                continue;
+                record.flags &= !SACKED;
             }
-            self.mark_lost(cx, position);
-            position = position.wrapping_add(1);
+            if !(spares && index > 0 && self.rack.remaining_us(cx, record, 0) > 0) {
+                self.mark_lost(cx, position);
+            }
         }
         self.retransmit_from_head();
     }
 
-    /// `tcp_probe_timer`: probes a closed window again, at ever longer intervals.
+    /// Probes a closed window again, at ever longer intervals (RFC 1122, 4.2.2.17).
     fn on_persist_timeout(&mut self, cx: &Context) {
         if self.packets_out > 0 || !self.has_new_data() {
             self.disarm();

@@ -1,7 +1,10 @@
-//! Round-trip estimation and the retransmission timeout (RFC 6298, in Linux's form).
+//! Round-trip estimation and the retransmission timeout.
 //!
-//! Source: Linux 6.1 `tcp_rtt_estimator`, `tcp_set_rto`, `tcp_update_rtt_min`. Classic senders
-//! keep RFC 6298's own variance, in ticks, as ns-2 does (tcp.cc, `rtt_update`).
+//! Written from RFC 6298 (2), and from Sarolahti and Kuznetsov, "Congestion control in Linux TCP"
+//! (USENIX, 2002), which describes the variance of Linux: it is the largest mean deviation of a round
+//! trip, and falls by a quarter of what it exceeds that of the next one. Shorter round trips move
+//! the mean deviation by an eighth only. Classic senders keep RFC 6298's own variance, in ticks, as
+//! ns-2 does.
 
 use core::num::NonZeroU32;
 
@@ -72,40 +75,33 @@ impl Rtt {
         self.rto = self.rto.saturating_mul(2).min(cx.span_to_jiffies(cx.config.max_rto));
     }
 
-    /// `tcp_rtt_estimator`: the variance rises at once, and falls at most once in a round trip.
+    /// Takes a sample into the mean, its deviation, and the variance. The variance rises at once,
+    /// and falls at most once in a round trip.
     #[inline]
     pub(super) fn estimate(&mut self, cx: &Context, rtt_us: u32, (acked, sent): (Seq, Seq)) {
         let floor = cx.config.min_rto.as_us() as u32;
         let rtt_us = rtt_us.min(LONGEST_RTT_US);
         let Some(eighths) = self.smoothed_us else {
+            // RFC 6298 (2.2).
             self.smoothed_us = NonZeroU32::new(rtt_us << 3);
             self.deviation_us = rtt_us << 1;
-            self.variance_us = self.deviation_us.max(floor);
-            self.most_deviation_us = self.variance_us;
+            self.most_deviation_us = self.deviation_us.max(floor);
+            self.variance_us = self.most_deviation_us;
             self.round_end = sent;
             return;
         };
-        let mut error = self.smooth(eighths, rtt_us);
-        if error < 0 {
-            error = -error - (self.deviation_us >> 2) as i32;
-            // A falling RTT says little about a rise, so its effect is damped.
-            if error > 0 {
-                error >>= 3;
-            }
-        } else {
-            error -= (self.deviation_us >> 2) as i32;
-        }
-        self.deviation_us = self.deviation_us.saturating_add_signed(error);
-        if self.deviation_us > self.most_deviation_us {
-            self.most_deviation_us = self.deviation_us;
-            self.variance_us = self.variance_us.max(self.most_deviation_us);
-        }
+        let error = self.smooth(eighths, rtt_us);
+        // RFC 6298 (2.3), with four times the mean deviation.
+        let rise = error.abs() - (self.deviation_us / 4) as i32;
+        let is_damped = error < 0 && rise > 0;
+        let rise = if is_damped { rise >> 3 } else { rise };
+        self.deviation_us = self.deviation_us.saturating_add_signed(rise);
+        self.most_deviation_us = self.most_deviation_us.max(self.deviation_us);
+        self.variance_us = self.variance_us.max(self.most_deviation_us);
         if acked.after(self.round_end) {
-            if self.most_deviation_us < self.variance_us {
-                self.variance_us -= (self.variance_us - self.most_deviation_us) >> 2;
-            }
-            self.round_end = sent;
+            self.variance_us -= (self.variance_us - self.most_deviation_us) / 4;
             self.most_deviation_us = floor;
+            self.round_end = sent;
         }
     }
 
@@ -119,7 +115,7 @@ impl Rtt {
         error
     }
 
-    /// `tcp_set_rto`.
+    /// RFC 6298 (2.3): the timeout is the mean and the variance.
     #[inline]
     pub(super) fn set_rto(&mut self, cx: &Context) {
         let rto_us = self.smoothed_us().unwrap_or(0).saturating_add(self.variance_us);
@@ -157,7 +153,7 @@ mod tests {
         Config::profile(name).expect("a known profile")
     }
 
-    /// `tcp_rtt_estimator`, step by step: eight times the mean, four times the mean deviation, its
+    /// The estimator, step by step: eight times the mean, four times the mean deviation, its
     /// maximum in this round trip, and the variance, in microseconds.
     #[test]
     fn linux_raises_the_variance_at_once_and_lowers_it_once_in_a_round_trip() {

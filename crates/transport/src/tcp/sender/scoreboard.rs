@@ -1,6 +1,6 @@
 //! The scoreboard: one 16-byte record for each segment in flight, in order of sequence.
 //!
-//! Source: Linux 6.1 `tcp_skb_cb` (include/net/tcp.h), `tcp_rtx_queue`. Differences: segments are
+//! The scoreboard of RFC 6675 (3), with marks for what is lost and what was sent again. Segments are
 //! never split or joined after they were sent, except when the path's MTU has shrunk, so one record
 //! is one packet. The ring doubles when it is full, so a full window costs at most 32 bytes for
 //! each segment.
@@ -16,9 +16,9 @@ use alloc::vec;
 #[repr(C)]
 pub(super) struct Record {
     pub seq: Seq,
-    /// When it was last sent (`skb_mstamp`).
+    /// When it was last sent.
     pub sent_us: u32,
-    /// The segments delivered when it was last sent (`tx.delivered`).
+    /// The segments delivered when it was last sent.
     pub delivered: u32,
     /// Payload bytes.
     pub len: u16,
@@ -29,22 +29,22 @@ pub(super) struct Record {
 
 const _: () = assert!(size_of::<Record>() == 16);
 
-/// `TCPCB_SACKED_ACKED`.
+/// A SACK block covers the segment.
 pub(super) const SACKED: u8 = 1;
-/// `TCPCB_LOST`.
+/// It counts as lost.
 pub(super) const LOST: u8 = 2;
-/// `TCPCB_SACKED_RETRANS`: a retransmission is in flight.
+/// A retransmission is in flight.
 pub(super) const RETRANSMITTED: u8 = 4;
-/// `TCPCB_EVER_RETRANS`.
+/// It was sent again at some time.
 pub(super) const EVER_RETRANSMITTED: u8 = 8;
-/// `TCPCB_RETRANS`.
+/// Either.
 pub(super) const RETRANS: u8 = RETRANSMITTED | EVER_RETRANSMITTED;
 /// The segment carries FIN.
 pub(super) const FIN: u8 = 16;
 /// The segment carries PSH.
 pub(super) const PSH: u8 = 32;
 /// RACK has found it lost, and does not look at it again until it is retransmitted, even if an undo
-/// says that it is not lost (the kernel takes it from `tsorted_sent_queue`).
+/// says that it is not lost.
 pub(super) const UNLISTED: u8 = 64;
 
 impl Record {

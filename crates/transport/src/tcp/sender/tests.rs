@@ -91,14 +91,14 @@ fn rfc6937_3_1_the_window_follows_what_was_delivered() {
 #[test]
 fn rate_halving_takes_a_segment_for_two_acknowledgements() {
     for (congestion, cwnd, ssthresh, in_flight, flags, counts) in [
-        (Congestion::Reno, 20, 10, 30, flag::DATA_SACKED, [20, 19, 19, 18]),
-        (Congestion::Reno, 6, 10, 30, flag::DATA_SACKED, [6, 5, 5, 5]),
-        (Congestion::Cubic, 11, 10, 30, flag::DATA_SACKED, [11, 10, 10, 10]),
-        (Congestion::Cubic, 20, 10, 15, flag::DATA_SACKED, [16, 15, 15, 14]),
+        (Congestion::Reno, 20, 10, 30, flag::SACKS_DATA, [20, 19, 19, 18]),
+        (Congestion::Reno, 6, 10, 30, flag::SACKS_DATA, [6, 5, 5, 5]),
+        (Congestion::Cubic, 11, 10, 30, flag::SACKS_DATA, [11, 10, 10, 10]),
+        (Congestion::Cubic, 20, 10, 15, flag::SACKS_DATA, [16, 15, 15, 14]),
         (Congestion::Cubic, 20, 10, 30, flag::ADVANCED, [20, 19, 19, 18]),
-        (Congestion::Cubic, 20, 10, 30, flag::DSACKING, [20, 19, 19, 18]),
-        (Congestion::Cubic, 20, 10, 30, flag::DATA_ACKED, [20, 19, 19, 18]),
-        (Congestion::Cubic, 20, 10, 30, flag::WINDOW_UPDATE, [20, 20, 20, 20]),
+        (Congestion::Cubic, 20, 10, 30, flag::D_SACK, [20, 19, 19, 18]),
+        (Congestion::Cubic, 20, 10, 30, flag::ACKS_DATA, [20, 19, 19, 18]),
+        (Congestion::Cubic, 20, 10, 30, flag::NEW_WINDOW, [20, 20, 20, 20]),
         (Congestion::Cubic, 20, 10, 30, 0, [20, 20, 20, 20]),
     ] {
         let config = Config { reduction: Rule::RateHalving, congestion, ..linux() };
@@ -372,11 +372,11 @@ fn rfc2018_blocks_mark_whole_segments() {
     ] {
         let mut sender = in_flight(&config);
         let mut ack = Ack::empty(Seq(1));
-        sender.tag_sacked(&at(&config, 200), Seq(1), &[(Seq(start), Seq(end))], &mut ack);
+        sender.take_blocks(&at(&config, 200), Seq(1), &[(Seq(start), Seq(end))], &mut ack);
         assert_eq!(sacked(&sender), marked, "{start} {end}");
         assert_eq!(sender.sacked_out, marked.len() as u32);
         assert_eq!(ack.sack_delivered, marked.len() as u32);
-        assert_eq!(ack.has(flag::DATA_SACKED), !marked.is_empty());
+        assert_eq!(ack.has(flag::SACKS_DATA), !marked.is_empty());
         let highest = marked.last().map_or(1, |k| 1001 + 1000 * k);
         assert_eq!(sender.highest_sack_seq(), Seq(highest));
         // The first and the last of them, as they were sent.
@@ -402,7 +402,7 @@ fn an_overtaken_segment_shows_reordering() {
         for block in [first, then] {
             let mut ack = Ack::empty(Seq(1));
             let blocks = [(Seq(block.0), Seq(block.1))];
-            sender.tag_sacked(&at(&config, 200), Seq(1), &blocks, &mut ack);
+            sender.take_blocks(&at(&config, 200), Seq(1), &blocks, &mut ack);
         }
         assert_eq!(sender.rack.reordering_seen, seen, "{first:?} {then:?}");
         assert_eq!(sender.reordering(), reordering, "{first:?} {then:?}");
@@ -430,9 +430,9 @@ fn rfc2883_4_which_blocks_report_duplicates() {
         sender.tally.retransmitted = retransmitted;
         let mut ack = Ack::empty(Seq(1));
         let blocks: alloc::vec::Vec<_> = blocks.iter().map(|&(a, b)| (Seq(a), Seq(b))).collect();
-        sender.tag_sacked(&at(&config, 200), Seq(ack_seq), &blocks, &mut ack);
+        sender.take_blocks(&at(&config, 200), Seq(ack_seq), &blocks, &mut ack);
         assert_eq!(sender.dsack_dups, duplicates, "{blocks:?} {retransmitted}");
-        assert_eq!(ack.has(flag::DSACKING), reports, "{blocks:?} {retransmitted}");
+        assert_eq!(ack.has(flag::D_SACK), reports, "{blocks:?} {retransmitted}");
     }
 }
 
@@ -450,8 +450,8 @@ fn a_duplicate_of_a_sacked_segment_shows_reordering() {
         sender.tally.retransmitted = 1;
         let mut ack = Ack::empty(Seq(1));
         let blocks = [(Seq(3001), Seq(4001)), (Seq(3001), Seq(4001))];
-        sender.tag_sacked(&at(&config, 200), Seq(1), &blocks, &mut ack);
-        assert!(ack.has(flag::DSACKING));
+        sender.take_blocks(&at(&config, 200), Seq(1), &blocks, &mut ack);
+        assert!(ack.has(flag::D_SACK));
         assert_eq!(sacked(&sender), [3, 5]);
         assert_eq!(sender.rack.reordering_seen, seen, "{flags}");
         sender.check_invariants();

@@ -1,8 +1,12 @@
-//! The tail loss probe (RFC 8985, section 7).
+//! The tail loss probe: if acknowledgements stop, one more segment makes the receiver answer.
 //!
-//! Source: Linux 6.1.60 and later, net/ipv4/tcp_output.c `tcp_schedule_loss_probe` and
-//! `tcp_send_loss_probe`, net/ipv4/tcp_input.c `tcp_process_tlp_ack`. Before 6.1.60 the slack was
-//! two jiffies, which are 2 ms only at HZ 1000.
+//! Written from RFC 8985, section 7, with its steps. Differences, which are Linux 6.1's (6.1.60 and
+//! later), as replays on a kernel show them:
+//!
+//! - Probes are sent in the states Open and CWR.
+//! - For a lone segment, the shortest retransmission timeout stands for TLP.max_ack_delay; for more,
+//!   2 ms are added. Before 6.1.60, the latter were two jiffies.
+//! - Without a round trip, the first retransmission timeout stands for 1 s.
 
 use super::ack::{Ack, flag};
 use super::{Outgoing, Probe, SLACK_US, Sender, State, Timer};
@@ -14,79 +18,88 @@ impl Sender {
     /// Returns whether a probe watches what is in flight.
     #[inline]
     pub(super) fn schedules_probes(&self, cx: &Context) -> bool {
-        cx.config.tlp
+        matches!(self.state, State::Open | State::Cwr)
+            && cx.config.tlp
             && self.uses_sack(cx)
-            && matches!(self.state, State::Open | State::Cwr)
             && !self.unconfirmed
     }
 
-    /// `tcp_schedule_loss_probe`.
+    /// Sets the timer for a probe (7.2), if there may be one. `acked`: an acknowledgement sets it,
+    /// and the retransmission timeout starts anew.
     #[inline]
-    pub(super) fn schedule_probe(&mut self, cx: &Context, advancing_rto: bool) -> bool {
-        if self.packets_out == 0 || !self.schedules_probes(cx) {
-            return false;
+    pub(super) fn schedule_probe(&mut self, cx: &Context, acked: bool) -> bool {
+        let schedules = self.packets_out > 0 && self.schedules_probes(cx);
+        if schedules {
+            let rto = if acked { Some(self.rtt.rto) } else { self.rto_left(cx) };
+            let pto = self.probe_timeout(cx);
+            self.arm_for_sending(cx, Timer::LossProbe, rto.map_or(pto, |rto| rto.min(pto)));
         }
-        let mut timeout = if let Some(twice_us) = self.rtt.twice_smoothed_us() {
-            // 2 RTT, plus slack: the acknowledgement of a lone segment may be delayed.
-            let slack_us =
-                if self.packets_out == 1 { cx.config.min_rto.as_us() as u32 } else { SLACK_US };
-            cx.jiffies_in(twice_us.saturating_add(slack_us))
-        } else {
-            cx.span_to_jiffies(cx.config.initial_rto)
-        };
-        if advancing_rto {
-            timeout = timeout.min(self.rtt.rto);
-        } else {
-            let remaining_us = self.rto_remaining_us(cx);
-            if remaining_us > 0 {
-                timeout = timeout.min(cx.jiffies_in(remaining_us as u32));
-            }
-        }
-        self.arm_for_sending(cx, Timer::LossProbe, timeout);
-        true
+        schedules
     }
 
-    /// `tcp_send_loss_probe`: sends a new segment if there is one, otherwise the last one again.
+    /// TLP_calc_PTO (7.2), in jiffies, without the bound of the retransmission timeout.
+    #[inline]
+    fn probe_timeout(&self, cx: &Context) -> u32 {
+        let Some(twice_us) = self.rtt.twice_smoothed_us() else {
+            return cx.span_to_jiffies(cx.config.initial_rto);
+        };
+        // The acknowledgement of a lone segment may be delayed.
+        let is_alone = self.packets_out == 1;
+        let more_us = if is_alone { cx.config.min_rto.as_us() as u32 } else { SLACK_US };
+        cx.jiffies_in(twice_us.saturating_add(more_us))
+    }
+
+    /// Returns the jiffies that are left of the retransmission timeout, if any are.
+    #[inline]
+    fn rto_left(&self, cx: &Context) -> Option<u32> {
+        let left_us = self.rto_remaining_us(cx);
+        (left_us > 0).then(|| cx.jiffies_in(left_us as u32))
+    }
+
+    /// TLP_send_probe (7.3): a new segment, or else the last one again. The retransmission timeout
+    /// counts from now on.
     pub(super) fn send_probe(&mut self, cx: &Context) -> Option<Outgoing> {
-        let mut sent = None;
-        if self.probe.is_none() {
-            let mut is_retransmission = false;
-            if self.has_new_data() && self.fits_peer_window() {
-                sent = self.send_new(cx);
-                self.burst = 0;
-            } else if self.packets_out > 0 {
-                let last = self.board.tail().wrapping_sub(1);
-                sent = Some(self.send_again(cx, last));
-                is_retransmission = true;
-            }
-            if sent.is_some() {
-                self.probe = Some(Probe { end: self.snd_nxt, is_retransmission });
-                self.tally.tail_probes += 1;
-                // The timeout counts from now on.
-                self.timer = Timer::Idle;
-            }
+        let sent = if self.probe.is_some() { None } else { self.send_new_or_last(cx) };
+        if let Some((_, is_retransmission)) = sent {
+            self.probe = Some(Probe { end: self.snd_nxt, is_retransmission });
+            self.tally.tail_probes += 1;
+            self.timer = Timer::Idle;
         }
         self.rearm_rto(cx);
-        sent
+        sent.map(|(outgoing, _)| outgoing)
     }
 
-    /// `tcp_process_tlp_ack`.
+    /// Sends a probe's segment. Returns whether it was sent before, too.
+    fn send_new_or_last(&mut self, cx: &Context) -> Option<(Outgoing, bool)> {
+        if self.has_new_data() && self.fits_peer_window() {
+            let sent = self.send_new(cx);
+            self.burst = 0;
+            return sent.map(|outgoing| (outgoing, false));
+        }
+        if self.packets_out == 0 {
+            return None;
+        }
+        let last = self.board.tail().wrapping_sub(1);
+        Some((self.send_again(cx, last), true))
+    }
+
+    /// TLP_process_ack (7.4).
     #[inline]
     pub(super) fn process_probe_ack(&mut self, cx: &Context, ack_seq: Seq, ack: &Ack) {
-        let Some(probe) = self.probe else { return };
-        if ack_seq.before(probe.end) {
+        let Some(Probe { end, is_retransmission }) = self.probe else { return };
+        if ack_seq.before(end) {
             return;
         }
-        if !probe.is_retransmission || ack.has(flag::DSACK_TLP) {
-            // New data has arrived, or both the original and the probe: there was no loss.
-            self.probe = None;
-        } else if ack_seq.after(probe.end) {
+        // New data have arrived, or both the original and the probe: nothing was lost.
+        let nothing_lost = !is_retransmission || ack.has(flag::D_SACK_OF_PROBE);
+        if !nothing_lost && ack_seq.after(end) {
             // The probe repaired a loss, so reduce as for any other.
             self.begin_reduction(cx, Signal::Loss);
             self.state = State::Cwr;
             self.end_reduction(cx);
             self.return_to_normal();
-        } else if !ack.has(flag::ADVANCED | flag::NOT_DUP | flag::DATA_SACKED) {
+        } else if nothing_lost || !ack.has(flag::ADVANCED | flag::NO_DUPLICATE | flag::SACKS_DATA) {
+            // A bare duplicate answers the probe, because the original had arrived.
             self.probe = None;
         }
     }

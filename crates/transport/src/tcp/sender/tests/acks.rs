@@ -247,8 +247,8 @@ fn timestamps_of_segments_are_compared() {
         assert_eq!(told.echoes_before(stamp), before, "{echo} {stamp}");
     }
     let mut told = told(flag::DATA | flag::ECE);
-    assert!(told.has(flag::ECE | flag::DATA_ACKED) && !told.has(flag::DATA_ACKED));
-    told.clear(flag::ECE | flag::DATA_ACKED);
+    assert!(told.has(flag::ECE | flag::ACKS_DATA) && !told.has(flag::ACKS_DATA));
+    told.clear(flag::ECE | flag::ACKS_DATA);
     assert!(told.has(flag::DATA) && !told.has(flag::ECE));
     // The delivered segment that was sent last.
     for (sent_us, delivered) in [(10, 1), (30, 3), (20, 3)] {

@@ -48,7 +48,7 @@ fn rfc6675_three_sacked_segments_above_mean_a_loss() {
         (&[1, 3, 5, 7, 9], &[0, 2, 4]),
     ] {
         let mut sender = with_sacked(&config, sacked);
-        let mut ack = told(flag::DATA_SACKED);
+        let mut ack = told(flag::SACKS_DATA);
         let resend = sender.handle_dubious_ack(&at(&config, 200), &mut ack, 0);
         assert_eq!(resend, ack::Resend::Lost, "{sacked:?}");
         assert_eq!(lost(&sender), expected, "{sacked:?}");
@@ -58,7 +58,7 @@ fn rfc6675_three_sacked_segments_above_mean_a_loss() {
     }
     for sacked in [&[1, 2][..], &[5, 9]] {
         let mut sender = with_sacked(&config, sacked);
-        let mut ack = told(flag::DATA_SACKED);
+        let mut ack = told(flag::SACKS_DATA);
         let resend = sender.handle_dubious_ack(&at(&config, 200), &mut ack, 0);
         assert_eq!((resend, sender.state), (ack::Resend::Nothing, State::Disorder));
         assert!(lost(&sender).is_empty());
@@ -305,11 +305,11 @@ fn rfc8985_7_4_what_a_probe_finds_out() {
         (false, 9000, 0, true, 10),
         (false, 9001, flag::ADVANCED, false, 10),
         (true, 9000, flag::ADVANCED, true, 10),
-        (true, 9001, flag::DSACK_TLP, false, 10),
+        (true, 9001, flag::D_SACK_OF_PROBE, false, 10),
         (true, 9001, flag::ADVANCED, true, 10),
         (true, 9001, 0, false, 10),
-        (true, 9001, flag::DATA_SACKED, true, 10),
-        (true, 9001, flag::WINDOW_UPDATE, true, 10),
+        (true, 9001, flag::SACKS_DATA, true, 10),
+        (true, 9001, flag::NEW_WINDOW, true, 10),
         (true, 9002, flag::ADVANCED, false, 7),
     ] {
         let mut sender = in_flight(&config);
@@ -509,7 +509,7 @@ fn rfc5682_3_1_what_follows_a_timeout() {
         // Step 3 (b).
         (
             9001,
-            flag::ADVANCED | flag::ORIGINAL_ACKED,
+            flag::ADVANCED | flag::ORIGINAL_ARRIVED,
             0,
             2001,
             0,
@@ -523,7 +523,7 @@ fn rfc5682_3_1_what_follows_a_timeout() {
         // A duplicate decides nothing yet.
         (9001, 0, 1, 1, 5000, false, true, ack::Resend::Lost),
         // Step 3 (a).
-        (10_001, flag::DATA_SACKED, 0, 2001, 0, false, false, ack::Resend::Lost),
+        (10_001, flag::SACKS_DATA, 0, 2001, 0, false, false, ack::Resend::Lost),
         (10_001, 0, 1, 2001, 0, false, false, ack::Resend::Lost),
         (10_001, flag::ADVANCED, 0, 3001, 0, false, true, ack::Resend::Lost),
     ] {
