@@ -1,12 +1,12 @@
 //! When acknowledgements are sent: at once, with the second segment, or after a delay; and how
 //! SACKs are combined.
 //!
-//! Source: Linux 6.1 `tcp_event_data_recv`, `tcp_measure_rcv_mss` (with the 6.1.57 change for full
-//! segments with PSH), `tcp_incr_quickack`, `tcp_enter_quickack_mode`, `__tcp_ack_snd_check`,
-//! `tcp_send_delayed_ack`, `tcp_delack_timer_handler`, `tcp_event_ack_sent`, `tcp_cleanup_rbuf`,
-//! `tcp_compressed_ack_kick`. Differences: the application reads each segment at once. Without
-//! autotuning, the RTT that bounds SACK compression is the sending half's, which the handshake has
-//! measured.
+//! Written from RFC 5681 (4.2), RFC 1122 (4.2.3.2), and from Sarolahti and Kuznetsov, "Congestion
+//! control in Linux TCP" (USENIX, 2002), which describes quick acknowledgements, conversations and
+//! the estimate of the delay. The numbers are those of Linux 6.1 (with the change of 6.1.57 for full
+//! segments with PSH), as facts, and replays on a kernel check when it acknowledges. Differences: the
+//! application reads each segment at once. Without autotuning, the RTT that bounds SACK compression
+//! is the sending half's, which the handshake has measured.
 
 use narrows_units::{MaybeTime, Span};
 
@@ -23,7 +23,7 @@ pub(crate) enum Decision {
 }
 
 impl Receiver {
-    /// `tcp_event_data_recv`: handles data in order.
+    /// Handles data in order.
     #[inline(always)]
     pub(super) fn on_data(&mut self, cx: &Context, header: &Header, rto: u32) {
         self.scheduled = true;
@@ -39,55 +39,52 @@ impl Receiver {
     /// Updates what delayed acknowledgements depend on: full segments, and the time between them.
     #[inline(never)]
     fn observe(&mut self, cx: &Context, header: &Header, rto: u32) {
-        self.measure_mss(header);
+        self.find_full_segments(header);
+        let now = cx.jiffies();
+        let gap = now.wrapping_sub(core::mem::replace(&mut self.last_data, now));
         let shortest = cx.span_to_jiffies(SHORTEST_DELAY);
-        if self.ato == 0 {
-            self.add_quick(MOST_QUICK);
-            self.ato = shortest;
-        } else {
-            let gap = cx.jiffies().wrapping_sub(self.last_data);
-            if gap <= shortest / 2 {
-                self.ato = self.ato / 2 + shortest / 2;
-            } else if gap < self.ato {
-                self.ato = (self.ato / 2 + gap).min(rto);
-            } else if gap > rto {
-                // The gap was long: the sender may be restarting.
+        // The estimate settles at twice the gap.
+        match self.ato {
+            0 => {
+                self.ato = shortest;
                 self.add_quick(MOST_QUICK);
             }
+            ato if gap <= shortest / 2 => self.ato = ato / 2 + shortest / 2,
+            ato if gap < ato => self.ato = rto.min(ato / 2 + gap),
+            // The sender may be restarting after a long silence.
+            _ if gap > rto => self.add_quick(MOST_QUICK),
+            _ => {}
         }
-        self.last_data = cx.jiffies();
     }
 
-    /// `tcp_measure_rcv_mss`: tells a full segment from the end of what the application wrote.
+    /// Tells a full segment from the end of what the application wrote. A shorter one may be full on
+    /// a path with a smaller MTU: it is, if the next one is as long.
     #[inline]
-    fn measure_mss(&mut self, header: &Header) {
-        let last_small = core::mem::take(&mut self.last_small);
-        if header.len >= self.rcv_mss {
-            self.rcv_mss = header.len;
-            if header.flags.contains(Flags::PSH) {
-                self.pushed = true;
-            }
-            return;
-        }
-        if header.len >= SMALLEST_FULL {
+    fn find_full_segments(&mut self, header: &Header) {
+        let before = core::mem::take(&mut self.last_small);
+        let is_full = header.len >= self.rcv_mss;
+        if !is_full && header.len >= SMALLEST_FULL {
             self.last_small = header.len;
-            if header.len == last_small {
-                self.rcv_mss = header.len;
-                return;
-            }
         }
-        self.pushed_again |= self.pushed;
-        self.pushed = true;
+        if is_full || (self.last_small > 0 && self.last_small == before) {
+            self.rcv_mss = header.len;
+            self.pushed |= is_full && header.flags.contains(Flags::PSH);
+        } else {
+            self.pushed_again |= self.pushed;
+            self.pushed = true;
+        }
     }
 
-    /// `tcp_incr_quickack`.
+    /// Lets the next acknowledgements be quick ones: enough for half of the window, at most `most`.
     fn add_quick(&mut self, most: u32) {
-        let by_window = self.window / (2 * u32::from(self.rcv_mss));
-        let quick = if by_window == 0 { 2 } else { by_window }.min(most);
-        self.quick = self.quick.max(quick as u8);
+        let segments = match self.window / (2 * u32::from(self.rcv_mss)) {
+            0 => 2,
+            segments => segments,
+        };
+        self.quick = self.quick.max(segments.min(most) as u8);
     }
 
-    /// `tcp_enter_quickack_mode`.
+    /// Ends delays for a while.
     pub(super) fn enter_quick_mode(&mut self, cx: &Context, most: u32) {
         self.add_quick(most);
         self.pingpong = false;
@@ -100,7 +97,8 @@ impl Receiver {
         self.now = true;
     }
 
-    /// Notes that data was sent: `tcp_event_data_sent` detects a conversation.
+    /// Notes that data was sent. Soon after data came, that is a conversation: answers carry the
+    /// acknowledgements.
     #[inline]
     pub(crate) fn on_data_sent(&mut self, cx: &Context) {
         if self.ato > 0 && cx.jiffies().wrapping_sub(self.last_data) < self.ato {
@@ -108,7 +106,7 @@ impl Receiver {
         }
     }
 
-    /// `tcp_event_ack_sent`: a segment with an acknowledgement was sent.
+    /// Notes that a segment with an acknowledgement was sent.
     #[inline]
     pub(crate) fn on_ack_sent(&mut self, cx: &Context) {
         if self.quick > 0 && self.scheduled {
@@ -128,7 +126,7 @@ impl Receiver {
         self.calm_down();
     }
 
-    /// `__tcp_ack_snd_check` and `tcp_cleanup_rbuf`, after everything else was sent.
+    /// Decides about an acknowledgement, after everything else was sent.
     #[inline(always)]
     pub(crate) fn decide(&mut self, cx: &Context, srtt_us: Option<u32>) -> Decision {
         if !self.scheduled {
@@ -182,21 +180,18 @@ impl Receiver {
         }
     }
 
-    /// `tcp_send_delayed_ack`, without its limit of half a second, which is above `TCP_DELACK_MAX` and
-    /// so changes nothing.
+    /// Sets the timer for a delayed acknowledgement, or decides to send it now if the timer is about
+    /// to fire.
     fn delay(&mut self, cx: &Context, srtt_us: Option<u32>) -> Decision {
-        let shortest = cx.span_to_jiffies(SHORTEST_DELAY);
-        let longest = cx.span_to_jiffies(LONGEST_DELAY);
-        let most = srtt_us.map_or(longest, |us| cx.jiffies_in(us).clamp(shortest, longest));
-        let ato = self.ato.max(1).min(most);
-        if self.ack_at != MaybeTime::NONE {
-            // The timer is about to fire: acknowledge now.
-            let soon = cx.now + Span::from_us(u64::from(cx.us_in(ato / 4)));
-            if !self.ack_at.is_after(soon) {
-                return Decision::Send;
-            }
+        let (shortest, longest) =
+            (cx.span_to_jiffies(SHORTEST_DELAY), cx.span_to_jiffies(LONGEST_DELAY));
+        let round_trip = srtt_us.map_or(longest, |us| cx.jiffies_in(us));
+        let delay = self.ato.max(1).min(round_trip.clamp(shortest, longest));
+        let soon = cx.now + Span::from_us(cx.us_in(delay / 4).into());
+        if self.ack_at != MaybeTime::NONE && !self.ack_at.is_after(soon) {
+            return Decision::Send;
         }
-        self.ack_at = self.ack_at.min(cx.deadline(ato).into());
+        self.ack_at = self.ack_at.min(cx.deadline(delay).into());
         Decision::Nothing
     }
 
@@ -232,7 +227,7 @@ impl Receiver {
         Decision::Nothing
     }
 
-    /// `tcp_sack_compress_send_ack`.
+    /// Sends what was held back by SACK compression.
     pub(super) fn flush_compressed(&mut self) {
         if self.trouble().is_some_and(|trouble| trouble.compressed > 0) {
             self.acknowledge_now();
@@ -245,24 +240,23 @@ impl Receiver {
         self.ack_at
     }
 
-    /// `tcp_delack_timer_handler`, `tcp_compressed_ack_kick`.
+    /// Handles the timer, if it has fired. A delay that nothing has used was in vain: the next one is
+    /// twice as long, or the conversation is over.
     pub(crate) fn handle_timeout(&mut self, cx: &Context, rto: u32) {
         if self.ack_at.is_after(cx.now) {
             return;
         }
         self.ack_at = MaybeTime::NONE;
-        if self.scheduled {
-            if self.pingpong {
-                self.pingpong = false;
-                self.ato = cx.span_to_jiffies(SHORTEST_DELAY);
-            } else {
-                // The wait was in vain, so wait longer next time.
-                self.ato = self.ato.saturating_mul(2).min(rto);
-            }
-            self.now = true;
-        } else {
+        if !self.scheduled {
             self.flush_compressed();
+            return;
         }
+        self.now = true;
+        self.ato = if core::mem::take(&mut self.pingpong) {
+            cx.span_to_jiffies(SHORTEST_DELAY)
+        } else {
+            rto.min(self.ato.saturating_mul(2))
+        };
     }
 }
 

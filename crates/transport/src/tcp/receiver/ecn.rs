@@ -1,7 +1,7 @@
 //! The receiver's side of ECN (RFC 3168, 6.1.3): it echoes marks until the sender says CWR.
 //!
-//! Source: Linux 6.1 `__tcp_ecn_check_ce`, `tcp_ecn_accept_cwr`; for [`AckPolicy::Linux26`] Linux
-//! 2.6.30 `TCP_ECN_check_ce`, `TCP_ECN_accept_cwr`, which only record what they see.
+//! Written from RFC 3168. Differences, which are Linux 6.1's, as replays on a kernel show them: marks
+//! and CWR end delayed acknowledgements for a while. With [`AckPolicy::Linux26`], they do not.
 
 use narrows_units::Ecn;
 
@@ -12,7 +12,7 @@ use crate::tcp::segment::Header;
 use crate::tcp::{AckPolicy, Flags};
 
 impl Receiver {
-    /// `__tcp_ecn_check_ce`.
+    /// Looks at the ECN field of a segment.
     #[inline(always)]
     pub(super) fn check_ce(&mut self, cx: &Context, header: &Header) {
         if self.ecn {
@@ -26,26 +26,24 @@ impl Receiver {
             return;
         }
         let hurries = cx.config.acks != AckPolicy::Linux26;
-        match header.ecn {
-            Ecn::NotEct => {
-                // This is probably a retransmission, which carries no ECT.
-                if self.ect_seen || !hurries {
-                    self.enter_quick_mode(cx, QUICK_ON_ECN);
-                }
-            }
-            Ecn::Ce => {
-                if self.echo == 0 && hurries {
-                    // The sender's window may be tiny, so do not delay.
-                    self.enter_quick_mode(cx, QUICK_ON_ECN);
-                }
-                self.echo = ECHO;
-                self.ect_seen = true;
-            }
-            Ecn::Ect0 | Ecn::Ect1 => self.ect_seen = true,
+        let (marked, capable) = (header.ecn == Ecn::Ce, header.ecn != Ecn::NotEct);
+        let is_urgent = if capable {
+            // With the first mark, the sender's window may become tiny, so do not delay.
+            hurries && marked && self.echo == 0
+        } else {
+            // This is probably a retransmission, which carries no ECT.
+            self.ect_seen || !hurries
+        };
+        if is_urgent {
+            self.enter_quick_mode(cx, QUICK_ON_ECN);
+        }
+        self.ect_seen |= capable;
+        if marked {
+            self.echo = ECHO;
         }
     }
 
-    /// `tcp_ecn_accept_cwr`.
+    /// Ends the echo if the sender says CWR.
     #[inline]
     pub(crate) fn accept_cwr(&mut self, cx: &Context, header: &Header) {
         if header.flags.contains(Flags::CWR) && !self.is_accurate() {
@@ -66,5 +64,5 @@ impl Receiver {
     }
 }
 
-/// `tcp_enter_quickack_mode(sk, 2)`.
+/// The acknowledgements that are not delayed then.
 const QUICK_ON_ECN: u32 = 2;

@@ -1,7 +1,8 @@
 //! The receiving half of an endpoint: order, acknowledgements, ECN echo.
 //!
-//! Source: Linux 6.1 net/ipv4/tcp_input.c (`tcp_data_queue`, `tcp_validate_incoming`). Differences:
-//! the application reads at once. Without autotuning, the advertised window is always the whole
+//! Written from RFC 9293 (3.10.7.4), RFC 7323 (5, PAWS), RFC 2018 (4), RFC 2883 and RFC 5681 (4.2).
+//! What is answered at once is as in Linux 6.1, as replays on a kernel show it. Differences: the
+//! application reads at once. Without autotuning, the advertised window is always the whole
 //! receive buffer. Answers to RST and SYN have no rate limit of their own (challenge
 //! acknowledgements), and RST is never sent.
 

@@ -1,7 +1,6 @@
-//! Data that arrived out of order, and the SACK blocks that report it (RFC 2018).
+//! Data that arrived out of order, and the SACK blocks that report it.
 //!
-//! Source: Linux 6.1 `tcp_data_queue_ofo`, `tcp_sack_new_ofo_skb`, `tcp_sack_maybe_coalesce`,
-//! `tcp_sack_remove`, `tcp_ofo_queue`.
+//! Written from RFC 2018 (4) and RFC 2883 (4). Four blocks are kept, as in Linux 6.1.
 
 use crate::tcp::Seq;
 use alloc::vec::Vec;
@@ -11,12 +10,12 @@ use alloc::vec::Vec;
 pub(super) struct Reassembly {
     /// Disjoint, not adjacent, ascending.
     ranges: Vec<(Seq, Seq)>,
-    /// `selective_acks`: the latest first.
+    /// What is reported, the latest first.
     blocks: [(Seq, Seq); 4],
     count: u8,
 }
 
-/// `TCP_SACK_BLOCKS_EXPECTED`.
+/// So many blocks are usual. A compressed acknowledgement waits while not more have changed.
 const EXPECTED_BLOCKS: usize = 2;
 
 impl Reassembly {
@@ -60,7 +59,7 @@ impl Reassembly {
         self.report(start, stop)
     }
 
-    /// `tcp_sack_new_ofo_skb`: puts the block with the new data first.
+    /// Puts the block with the new data first.
     fn report(&mut self, start: Seq, end: Seq) -> bool {
         let count = usize::from(self.count);
         let touched = self.blocks[..count]

@@ -1,18 +1,16 @@
 //! The receive window: what is advertised, and how the receive buffer grows.
 //!
-//! Source: Linux 6.1 `tcp_select_initial_window`, `tcp_init_buffer_space`, `tcp_grow_window`,
-//! `tcp_rcv_rtt_measure`, `tcp_rcv_rtt_measure_ts`, `tcp_rcv_space_adjust`, `tcp_clamp_window`,
-//! `__tcp_select_window`, `tcp_select_window`, `__tcp_cleanup_rbuf`. The window starts at 64 KB
-//! ("slow start" of the receiver). It grows by two segments for each segment that arrives, up to
-//! half of the buffer, and every segment is acknowledged at once meanwhile. The buffer grows to
-//! four times what the application has read in a round trip, but not above twice
+//! Written from Fisk and Feng, "Dynamic right-sizing in TCP" (2001), RFC 9293 (3.8.6.2.2, silly
+//! window syndrome) and RFC 7323 (2), with the numbers and rules of Linux 6.1 as facts. The window
+//! starts at 64 KB ("slow start" of the receiver). It grows by two segments for each segment that
+//! arrives, up to half of the buffer, and every segment is acknowledged at once meanwhile. The buffer
+//! grows to four times what the application has read in a round trip, but not above twice
 //! [`receive_buffer`](crate::Config::receive_buffer) (`tcp_rmem[2]`; `tcp_adv_win_scale` is 1).
 //!
 //! Differences: a segment occupies its payload and [`OVERHEAD`] bytes of the buffer, as it does
 //! behind veth; on a real host, the network card's driver decides that. Neighbours are not merged,
-//! and nothing is thrown out of a full buffer (`tcp_prune_queue`): the buffer grows as far as it
-//! may, and full segments cannot fill it. Linux 2.6.30 grew its buffer by other rules, but its
-//! profile uses those of 6.1.
+//! and nothing is thrown out of a full buffer: the buffer grows as far as it may, and full segments
+//! cannot fill it. Linux 2.6.30 grew its buffer by other rules, but its profile uses those of 6.1.
 
 use super::Receiver;
 use crate::tcp::clock::{Context, elapsed_us};
@@ -22,30 +20,30 @@ use crate::tcp::{Config, Seq};
 /// The receive buffer of an end that has received more than a first window.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
-    /// `sk_rcvbuf`, in bytes.
+    /// Its size in bytes.
     room: u32,
-    /// `rcv_ssthresh`: the window that may be advertised.
+    /// The window that may be advertised.
     ssthresh: u32,
-    /// `window_clamp`: what `ssthresh` may grow to.
+    /// What `ssthresh` may grow to.
     clamp: u32,
-    /// Bytes of the buffer (`sk_rmem_alloc`) that the application has not read yet.
+    /// Bytes of the buffer that the application has not read yet.
     unread: u32,
     /// Bytes of the buffer that data out of order occupy, and their payload.
     waiting: u32,
     waiting_payload: u32,
-    /// `rcvq_space`: bytes that the application read in the last round trip, and since when and
+    /// Bytes that the application read in the last round trip, and since when and
     /// from where it is measured.
     space: u32,
     space_us: u32,
     space_seq: Seq,
-    /// `rcv_rtt_est`: eight times the round trip; 0: no sample yet. Without timestamps, a round
+    /// Eight times the round trip; 0: no sample yet. Without timestamps, a round
     /// trip is the time in which a window arrives.
     rtt_us: u32,
     rtt_from_us: u32,
     rtt_seq: Seq,
-    /// `rcv_rtt_last_tsecr`.
+    /// The timestamp that was echoed last.
     last_echo: u32,
-    /// `advmss`: the payload of the other end's full segments.
+    /// The payload of the other end's full segments.
     advmss: u16,
     /// Whether the application has read since an acknowledgement was sent.
     read_after_ack: bool,
@@ -77,19 +75,19 @@ impl Buffer {
         }
     }
 
-    /// `sk_rmem_alloc`.
+    /// Returns the bytes in use.
     #[inline]
     fn used(&self) -> u32 {
         self.unread.saturating_add(self.waiting)
     }
 
-    /// `tcp_space`: the window for which there is room now.
+    /// Returns the window for which there is room now.
     #[inline]
     fn free(&self) -> u32 {
         window_of(self.room.saturating_sub(self.used()))
     }
 
-    /// `tcp_rcv_rtt_update`. `by_window`: the sample is the time in which a window arrived.
+    /// Takes a round trip into the mean. `by_window`: the sample is the time in which a window arrived.
     #[inline]
     fn update_rtt(&mut self, sample_us: u32, by_window: bool) {
         let scaled = sample_us.saturating_mul(8);
@@ -100,7 +98,7 @@ impl Buffer {
         }
     }
 
-    /// `tcp_rcv_rtt_measure_ts`.
+    /// Measures the round trip by an echoed timestamp that was not echoed before.
     #[inline]
     fn measure_by_stamps(&mut self, cx: &Context, header: &Header, rcv_mss: u16) {
         let Some((_, echo)) = header.timestamps else { return };
@@ -120,7 +118,7 @@ impl Buffer {
         }
     }
 
-    /// `tcp_rcv_rtt_measure`.
+    /// Measures the round trip as the time in which a window arrives (Fisk and Feng).
     #[inline]
     fn measure_by_window(&mut self, cx: &Context, next: Seq, window: u32) {
         if next.before(self.rtt_seq) {
@@ -131,7 +129,7 @@ impl Buffer {
         self.rtt_from_us = cx.us;
     }
 
-    /// `tcp_grow_window`. Returns whether the window grows.
+    /// Lets the window grow after a segment. Returns whether it does.
     #[inline]
     fn grow(&mut self, config: &Config, len: u16, in_order: bool, rcv_mss: u16) -> bool {
         let room = self.clamp.min(self.free());
@@ -146,12 +144,14 @@ impl Buffer {
         in_order: bool,
         rcv_mss: u16,
     ) -> bool {
-        // What counts of a segment in order is its payload alone (`truesize_adjust`).
-        let size = u32::from(len) + if in_order { 0 } else { OVERHEAD };
-        let growth = if window_of(size) <= len.into() {
+        // What counts of a segment in order is its payload alone.
+        let occupied = u32::from(len) + if in_order { 0 } else { OVERHEAD };
+        let growth = if window_of(occupied) <= len.into() {
             2 * u32::from(self.advmss)
+        } else if self.may_grow_by_small(config, occupied, len) {
+            2 * u32::from(rcv_mss)
         } else {
-            self.small_growth(config, size, len, rcv_mss)
+            return false;
         };
         if growth > 0 {
             let growth = growth.max(2 * u32::from(len));
@@ -160,46 +160,44 @@ impl Buffer {
         growth > 0
     }
 
-    /// `__tcp_grow_window`: small segments make the window grow only while it is small.
-    fn small_growth(&self, config: &Config, size: u32, len: u16, rcv_mss: u16) -> u32 {
-        let mut size = window_of(size) / 2;
-        let mut window = window_of(most_room(config)) / 2;
-        while self.ssthresh <= window {
-            if size <= len.into() {
-                return 2 * u32::from(rcv_mss);
-            }
-            size /= 2;
-            window /= 2;
-        }
-        0
+    /// Returns whether a segment that occupies far more than its payload lets the window grow: the
+    /// window is as small a part of the largest one as the payload is of what the segment occupies,
+    /// in powers of two.
+    fn may_grow_by_small(&self, config: &Config, occupied: u32, len: u16) -> bool {
+        let largest = window_of(most_room(config));
+        (1..u32::BITS)
+            .find(|&halvings| window_of(occupied) >> halvings <= len.into())
+            .is_some_and(|halvings| self.ssthresh <= largest >> halvings)
     }
 
-    /// `tcp_rcv_space_adjust`: the application has read everything up to `copied`.
+    /// Notes that the application has read everything up to `copied`. Once in a round trip, that is
+    /// compared with what it read in the one before (Fisk and Feng).
     #[inline]
     fn adjust(&mut self, cx: &Context, copied: Seq) {
-        if self.rtt_us == 0 || elapsed_us(cx.us, self.space_us) < self.rtt_us >> 3 {
+        let round_trip_us = self.rtt_us >> 3;
+        if self.rtt_us == 0 || elapsed_us(cx.us, self.space_us) < round_trip_us {
             return;
         }
-        let read = copied.distance(self.space_seq);
+        let read = copied.distance(core::mem::replace(&mut self.space_seq, copied));
+        self.space_us = cx.us;
         if read > self.space {
             self.enlarge(cx.config, read);
             self.space = read;
         }
-        self.space_seq = copied;
-        self.space_us = cx.us;
     }
 
     /// Makes room for twice what was read, and for a sender that sends faster and faster.
     #[cold]
     fn enlarge(&mut self, config: &Config, read: u32) {
-        let mss = u32::from(self.advmss);
-        let mut window = 2 * u64::from(read) + 16 * u64::from(mss);
-        window += 2 * (window * u64::from(read - self.space) / u64::from(self.space));
-        let mut size = mss + OVERHEAD;
-        while window_of(size) < mss {
-            size += 128;
-        }
-        let room = (window / u64::from(mss) * u64::from(size)).min(most_room(config).into()) as u32;
+        let (mss, space) = (u32::from(self.advmss), u64::from(self.space));
+        let twice = 2 * u64::from(read) + 16 * u64::from(mss);
+        let faster = 2 * (twice * (u64::from(read) - space) / space);
+        let segments = (twice + faster) / u64::from(mss);
+        // Half of what a segment occupies has to be as much as its payload; in steps of 128 bytes.
+        let occupied = mss + OVERHEAD;
+        let missing = (2 * mss - 1).saturating_sub(occupied).next_multiple_of(128);
+        let room = segments * u64::from(occupied + missing);
+        let room = room.min(most_room(config).into()) as u32;
         if room > self.room {
             self.room = room;
             self.clamp = window_of(room);
@@ -208,8 +206,7 @@ impl Buffer {
 }
 
 impl Receiver {
-    /// Chooses the window of a SYN or SYN-ACK (`tcp_select_initial_window`), with `mss` bytes of
-    /// payload in a full segment.
+    /// Chooses the window of a SYN or SYN-ACK, with `mss` bytes of payload in a full segment.
     pub(crate) fn offer_first_window(&mut self, config: &Config, mss: u16) {
         if config.receive_autotuning {
             let mss = u32::from(mss);
@@ -240,7 +237,7 @@ impl Receiver {
     fn buffer_of(&mut self, cx: &Context) -> Option<&mut Buffer> {
         if self.buffer().is_none() {
             if self.bytes_received <= u64::from(FIRST_SEGMENTS * u32::from(cx.config.mss)) {
-                // The first acknowledgement of data offers what `tcp_init_buffer_space` leaves.
+                // The first acknowledgement of data keeps a segment of the first buffer free.
                 let mss = u32::from(self.advmss(cx));
                 let clamp = first_clamp(first_room(cx.config), self.scaled, mss);
                 self.window = self.round_up(self.window.min(clamp));
@@ -327,7 +324,7 @@ impl Receiver {
         self.buffer_mut().is_some_and(|buffer| core::mem::take(&mut buffer.read_after_ack))
     }
 
-    /// `tcp_rcv_space_adjust`, when the application reads up to `copied`.
+    /// Notes that the application reads up to `copied`.
     #[inline]
     pub(super) fn adjust_buffer(&mut self, cx: &Context, copied: Seq) {
         if let Some(buffer) = self.buffer_mut() {
@@ -335,7 +332,7 @@ impl Receiver {
         }
     }
 
-    /// `tcp_receive_window`: the bytes that the other end may still send.
+    /// Returns the bytes that the other end may still send.
     #[inline]
     pub(crate) fn open_window(&self) -> u32 {
         if self.buffer().is_none() {
@@ -345,8 +342,7 @@ impl Receiver {
         if edge.before(self.rcv_nxt) { 0 } else { edge.distance(self.rcv_nxt) }
     }
 
-    /// Returns whether reading has opened the window so far that the other end has to know
-    /// (`__tcp_cleanup_rbuf`).
+    /// Returns whether reading has opened the window so far that the other end has to know.
     #[inline]
     pub(super) fn has_opened(&mut self) -> bool {
         let open = self.open_window();
@@ -364,7 +360,7 @@ impl Receiver {
         self.buffer().is_none() || self.next_window() >= self.window
     }
 
-    /// Returns the window field of a segment that is sent now (`tcp_select_window`).
+    /// Returns the window field of a segment that is sent now.
     #[inline]
     pub(crate) fn advertise(&mut self) -> u16 {
         if self.buffer().is_some() {
@@ -375,34 +371,33 @@ impl Receiver {
         self.window_field()
     }
 
-    /// `__tcp_select_window`.
+    /// Returns the window that a segment sent now may advertise, apart from what was promised before:
+    /// what is free, but no more than `ssthresh`. Without a scale, it changes by whole segments only
+    /// (RFC 9293, 3.8.6.2.2).
     fn next_window(&mut self) -> u32 {
-        let mss = u32::from(self.rcv_mss);
         let Some(buffer) = self.buffer() else { return self.window };
-        let allowed = window_of(buffer.room);
-        let full = buffer.clamp.min(allowed);
-        let mss = mss.min(full);
-        let mut free = buffer.free();
-        let (ssthresh, advmss) = (buffer.ssthresh, buffer.advmss);
+        let all = window_of(buffer.room);
+        let full = all.min(buffer.clamp);
+        let segment = full.min(self.rcv_mss.into());
+        // Before any full segment, `rcv_mss` may be above what the other end sends. A window that
+        // waits for so much would stay closed.
+        let step = segment.min(buffer.advmss.into());
+        let (ssthresh, mut free) = (buffer.ssthresh, buffer.free());
         if free < full / 2 {
             self.quick = 0;
             free = free >> self.scale << self.scale;
-            if free < allowed / 16 || free < mss {
+            if free < segment.max(all / 16) {
                 return 0;
             }
         }
-        let free = free.min(ssthresh);
-        // Before any full segment, `rcv_mss` may be above what the other end sends. A window that
-        // waits for so much would stay closed (`tcp_initialize_rcv_mss` takes the smaller).
-        let mss = mss.min(advmss.into());
+        let offer = free.min(ssthresh);
         if self.scale > 0 {
-            self.round_up(free)
-        } else if self.window + mss <= free || self.window > free {
-            free / mss * mss
-        } else if mss == full && free > self.window + full / 2 {
-            free
-        } else {
-            self.window
+            return self.round_up(offer);
+        }
+        match offer.checked_sub(self.window) {
+            Some(more) if more < step && step == full && more > full / 2 => offer,
+            Some(more) if more < step => self.window,
+            _ => offer / step * step,
         }
     }
 
@@ -413,7 +408,7 @@ impl Receiver {
         (window + below) & !below
     }
 
-    /// `tcp_clamp_window`: more has arrived than the buffer holds.
+    /// Makes room if more has arrived than the buffer holds.
     #[inline]
     fn clamp_window(&mut self, config: &Config) {
         let Some(buffer) = self.buffer_mut() else { return };
@@ -434,8 +429,7 @@ impl Receiver {
     }
 }
 
-/// Returns the shift that lets the window's field hold the largest window
-/// (`tcp_select_initial_window`).
+/// Returns the shift that lets the window's field hold the largest window (RFC 7323, 2.3).
 pub(super) fn scale_for(config: &Config) -> u8 {
     if !config.window_scaling {
         return 0;
@@ -448,7 +442,7 @@ pub(super) fn scale_for(config: &Config) -> u8 {
     (most.ilog2() as u8).saturating_sub(15).min(14)
 }
 
-/// `tcp_init_buffer_space`: what the window may grow to in the first buffer.
+/// Returns what the window may grow to in the first buffer.
 fn first_clamp(room: u32, scaled: bool, mss: u32) -> u32 {
     let full = window_of(room);
     let most = if scaled { u32::MAX } else { u16::MAX.into() };
@@ -461,7 +455,7 @@ fn first_clamp(room: u32, scaled: bool, mss: u32) -> u32 {
     }
 }
 
-/// `tcp_win_from_space`, with `tcp_adv_win_scale` 1: half of a buffer is overhead.
+/// Returns the window of a buffer: half of it is overhead (`tcp_adv_win_scale` 1).
 #[inline]
 fn window_of(room: u32) -> u32 {
     room - room / 2
@@ -477,8 +471,7 @@ fn most_room(config: &Config) -> u32 {
     config.receive_buffer.get().saturating_mul(2).min(MOST_ROOM) as u32
 }
 
-/// The bytes of a buffer that a segment needs besides its payload: `SKB_TRUESIZE` of a head without
-/// payload (`MAX_TCP_HEADER`, `struct sk_buff`, `struct skb_shared_info`; 64 bits, without IPv6).
+/// The bytes of a buffer that a segment needs besides its payload, on a machine with 64 bits.
 const OVERHEAD: u32 = 768;
 /// `tcp_rmem[1]`.
 const FIRST_ROOM: u32 = 131_072;
@@ -488,7 +481,7 @@ const MOST_ROOM: u64 = i32::MAX as u64;
 const MOST_BY_SOCKET: u32 = 212_992;
 /// `TCP_INIT_CWND`.
 const FIRST_SEGMENTS: u32 = 10;
-/// Shorter segments leave the window as it is (`tcp_event_data_recv`).
+/// Shorter segments leave the window as it is.
 const SMALLEST_GROWING: u16 = 128;
 
 #[cfg(test)]

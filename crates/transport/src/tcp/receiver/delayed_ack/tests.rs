@@ -86,7 +86,7 @@ fn quick_acknowledgements_cover_the_window() {
     assert_eq!((receiver.quick, receiver.pingpong, receiver.ato), (2, false, 10));
 }
 
-/// `tcp_measure_rcv_mss`: full segments set the size; two equal ones of 536 bytes and more do so,
+/// `find_full_segments`: full segments set the size; two equal ones of 536 bytes and more do so,
 /// too; smaller ones, and since 6.1.57 full ones with PSH, end a write.
 #[test]
 fn the_size_of_full_segments_is_learned() {
@@ -107,7 +107,7 @@ fn the_size_of_full_segments_is_learned() {
     ] {
         let mut receiver = receiver(&linux());
         for &(len, flags) in segments {
-            receiver.measure_mss(&segment(len, flags));
+            receiver.find_full_segments(&segment(len, flags));
         }
         assert_eq!((receiver.rcv_mss, receiver.last_small), (mss, last_small), "{segments:?}");
         assert_eq!((receiver.pushed, receiver.pushed_again), (pushed, again), "{segments:?}");
