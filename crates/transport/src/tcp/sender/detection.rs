@@ -40,12 +40,9 @@ impl Sender {
     pub(super) fn rack_adapt_window(&mut self, ack: &Ack) {
         let Some(prior_delivered) = ack.prior_delivered() else { return };
         let rack = &mut self.rack;
-        if (prior_delivered.wrapping_sub(rack.round_delivered) as i32) < 0 {
-            // The segment was sent before the window was last widened.
-            rack.dsack_seen = false;
-        }
-        if rack.dsack_seen {
-            rack.dsack_seen = false;
+        // The segment was sent after the window was last widened.
+        let begins_round = prior_delivered.wrapping_sub(rack.round_delivered) as i32 >= 0;
+        if core::mem::take(&mut rack.dsack_seen) && begins_round {
             rack.round_delivered = self.delivered;
             rack.reo_wnd_mult = rack.reo_wnd_mult.saturating_add(1);
             rack.reo_wnd_persist = PERSISTENCE;
@@ -107,14 +104,16 @@ impl Sender {
 
     /// Handles the reordering timer (section 6.2, step 5).
     pub(super) fn on_reordering_timeout(&mut self, cx: &Context) {
-        let (in_flight, lost) = (self.in_flight(), self.lost);
+        let (in_flight_before, lost_before) = (self.in_flight(), self.lost);
         self.rack_detect_loss(cx);
-        if self.in_flight() != in_flight {
-            if self.state != State::Recovery {
-                self.begin_recovery(cx, false);
-                self.reduce(cx, &Ack::empty(self.snd_una), 1, self.lost.wrapping_sub(lost));
-            }
+        let found = self.in_flight() != in_flight_before;
+        if found {
             self.todo |= todo::RETRANSMIT;
+        }
+        if found && self.state != State::Recovery {
+            self.begin_recovery(cx, false);
+            let lost = self.lost.wrapping_sub(lost_before);
+            self.reduce(cx, &Ack::empty(self.snd_una), 1, lost);
         }
         if self.timer != Timer::Retransmission {
             self.rearm_rto(cx);

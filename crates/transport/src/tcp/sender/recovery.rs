@@ -188,10 +188,9 @@ impl Sender {
 
     /// Returns to `Open`, or to `Disorder` while something is still dubious.
     pub(super) fn return_to_normal(&mut self) {
-        let dubious = self.sacked_out + self.lost_out > 0 || self.repairs_are_in_flight();
-        let state = if dubious { State::Disorder } else { State::Open };
-        if self.state != state {
-            self.state = state;
+        let clear = self.sacked_out == 0 && self.lost_out == 0 && !self.repairs_are_in_flight();
+        let state = if clear { State::Open } else { State::Disorder };
+        if core::mem::replace(&mut self.state, state) != state {
             self.high_seq = self.snd_nxt;
         }
     }
@@ -309,9 +308,9 @@ impl Sender {
     /// At least one segment is missing, so more duplicates mean that segments overtake each other.
     /// `acked`: segments that are no longer in flight.
     fn limit_duplicates(&mut self, acked: u32) {
-        let missing = self.lost_out.max(1).min(self.packets_out);
-        if self.sacked_out + missing > self.packets_out {
-            self.sacked_out = self.packets_out - missing;
+        let most = self.packets_out.saturating_sub(self.lost_out.max(1));
+        if self.sacked_out > most {
+            self.sacked_out = most;
             self.set_reordering((self.packets_out + acked).max(1));
             self.rack.reordering_seen = true;
         }
