@@ -45,13 +45,16 @@ impl Window {
     #[inline]
     pub fn additive_increase(&mut self, per_increase: u32, acked: u32) {
         let per_increase = per_increase.max(1);
-        let is_overdue = self.count >= per_increase;
-        self.cwnd += u32::from(is_overdue);
-        self.count = acked + if is_overdue { 0 } else { self.count };
         if self.count >= per_increase {
-            self.cwnd += self.count / per_increase;
-            self.count %= per_increase;
+            (self.cwnd, self.count) = (self.cwnd + 1, 0);
         }
+        let counted = self.count + acked;
+        let (segments, rest) = if counted < per_increase {
+            (0, counted)
+        } else {
+            (counted / per_increase, counted % per_increase)
+        };
+        (self.cwnd, self.count) = (self.cwnd + segments, rest);
     }
 }
 

@@ -142,7 +142,8 @@ impl Ack {
 struct Covered {
     segments: u32,
     /// When the first and the last of them were sent that were sent once and not SACKed before.
-    sent_us: Option<(u32, u32)>,
+    first_us: Option<u32>,
+    last_us: u32,
     /// Where the lowest of these begins, if that is below the highest sequence number SACKed.
     lowest: Seq,
 }
@@ -150,8 +151,8 @@ struct Covered {
 impl Covered {
     #[inline]
     fn add_original(&mut self, record: &Record) {
-        let first_us = self.sent_us.map_or(record.sent_us, |(first_us, _)| first_us);
-        self.sent_us = Some((first_us, record.sent_us));
+        self.first_us = self.first_us.or(Some(record.sent_us));
+        self.last_us = record.sent_us;
         if record.seq.before(self.lowest) {
             self.lowest = record.seq;
         }
@@ -347,7 +348,7 @@ impl Sender {
     /// opens or closes the window.
     #[inline(always)]
     pub(crate) fn may_update_window(&self, header: &Header) -> bool {
-        let is_newer = header.seq.after(self.snd_wl1) || header.ack.after(self.snd_una);
+        let is_newer = header.ack.after(self.snd_una) || header.seq.after(self.snd_wl1);
         let offer = self.window_in(header);
         let opens_or_closes = offer == 0 || offer > self.snd_wnd;
         is_newer || (opens_or_closes && header.seq == self.snd_wl1)
@@ -397,7 +398,7 @@ impl Sender {
     #[inline]
     fn clear_scoreboard(&mut self, cx: &Context, ack: &mut Ack, highest: Seq) -> Covered {
         let uses_sack = self.uses_sack(cx);
-        let mut covered = Covered { segments: 0, sent_us: None, lowest: highest };
+        let mut covered = Covered { segments: 0, first_us: None, last_us: 0, lowest: highest };
         while let Some(&record) = self.board.front() {
             if record.end().after(self.snd_una) {
                 break;
@@ -406,10 +407,10 @@ impl Sender {
             covered.segments += 1;
             self.packets_out -= 1;
             self.bytes_acked -= u64::from(record.has(FIN));
-            self.retrans_out -= u32::from(record.has(RETRANSMITTED));
             self.lost_out -= u32::from(record.has(LOST));
             if record.has(RETRANS) {
                 ack.set(flag::ACKS_REPAIR);
+                self.retrans_out -= u32::from(record.has(RETRANSMITTED));
             }
             if record.has(SACKED) {
                 self.sacked_out -= 1;
@@ -448,20 +449,15 @@ impl Sender {
         covered: &Covered,
         sacked_before: u32,
     ) -> Option<Sample> {
-        let originals = covered.sent_us.filter(|_| !ack.has(flag::ACKS_REPAIR));
-        if originals.is_some() && sacked_before == 0 && self.looks_delayed(ack, covered) {
+        let first_us = covered.first_us.filter(|_| !ack.has(flag::ACKS_REPAIR));
+        if first_us.is_some() && sacked_before == 0 && self.looks_delayed(ack, covered) {
             ack.set(flag::MAYBE_DELAYED);
         }
-        let sacked = ack.first_sacked_us.map(|first| (first, ack.last_sacked_us));
-        let since = |(first_us, last_us): (u32, u32)| Sample {
-            first_us: elapsed_us(cx.us, first_us),
-            last_us: elapsed_us(cx.us, last_us),
-        };
-        match (originals, sacked) {
-            (Some((first, _)), Some((_, last))) => Some(since((first, last))),
-            (None, None) => Self::round_trip_by_stamp(cx, ack),
-            (one, other) => one.or(other).map(since),
-        }
+        let first_us = first_us.or(ack.first_sacked_us);
+        let Some(first_us) = first_us else { return Self::round_trip_by_stamp(cx, ack) };
+        let sacked = ack.first_sacked_us.is_some();
+        let last_us = if sacked { ack.last_sacked_us } else { covered.last_us };
+        Some(Sample { first_us: elapsed_us(cx.us, first_us), last_us: elapsed_us(cx.us, last_us) })
     }
 
     /// Returns whether the acknowledgement was probably delayed, because it covers a lone small

@@ -22,9 +22,8 @@ impl Sender {
     /// Notes after a burst how much of the window was used. `limited`: the window was full.
     #[inline]
     pub(super) fn validate_cwnd(&mut self, cx: &Context, limited: bool) {
-        let used_more = self.packets_out > self.max_packets_out && !self.cwnd_limited;
-        let begins = !self.snd_una.before(self.cwnd_usage_seq);
-        if limited || used_more || begins {
+        let used_more = || self.packets_out > self.max_packets_out && !self.cwnd_limited;
+        if limited || !self.snd_una.before(self.cwnd_usage_seq) || used_more() {
             (self.cwnd_limited, self.max_packets_out) = (limited, self.packets_out);
             self.cwnd_usage_seq = self.snd_nxt;
         }
