@@ -1,6 +1,7 @@
 //! Congestion control: how the window grows, and how far it falls.
 //!
-//! Source: Linux 6.1 net/ipv4/tcp_cong.c. The window is counted in segments. A control knows the
+//! The calls are those with which Linux' controls are plugged in (`tcp_congestion_ops`), and each says
+//! which one it is. The window is counted in segments. A control knows the
 //! window and the clock, but nothing about packets.
 
 mod cubic;
@@ -261,7 +262,7 @@ fn step(cx: &Context) -> Step {
 mod tests {
     use super::*;
 
-    /// `tcp_slow_start`: up to the threshold, which it may already exceed.
+    /// Slow start goes up to the threshold, which it may already exceed.
     #[test]
     fn slow_start_returns_what_exceeds_the_threshold() {
         for (cwnd, ssthresh, acked, expected) in [
@@ -278,7 +279,6 @@ mod tests {
         }
     }
 
-    /// `tcp_cong_avoid_ai`.
     #[test]
     fn a_pace_of_n_adds_one_for_n_segments() {
         for (count, per_increase, acked, expected) in [

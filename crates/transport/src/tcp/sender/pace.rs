@@ -1,6 +1,7 @@
 //! What a sender that paces does: when it waits, what it notes, and what its control hears.
 //!
-//! Source: Linux 6.1 `tcp_tsq_write`, `tcp_rate_check_app_limited`, `tcp_cong_control`.
+//! Written from draft-cheng-iccrg-delivery-rate-estimation-00 (application-limited samples); when a
+//! held-back sender goes on is as in Linux 6.1, as replays on a kernel show it.
 
 use super::ack::{Ack, flag};
 use super::{Sender, todo};
