@@ -74,6 +74,13 @@ def test_the_ratio_stands_beside_the_one_with_the_truncated_query() -> None:
     assert "2.00; 3.00" in "\n".join(shown(*rows))
 
 
+def test_a_verdict_follows_an_empty_line_and_controls_no_terminal() -> None:
+    said = {"vantage": "", "transport": "tcp", "name": "one-write", "notes": [], "metrics": {}}
+    verdict = {"target": "a\x1b[31m", "sentence": "it is near\nand fast", **said}
+    lines = shown(udp(), tcp(), findings={"verdicts": [verdict]})
+    assert lines[-2:] == ["", r"a\x1b[31m: it is near\nand fast"]
+
+
 def test_without_a_terminal_progress_is_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,8 +167,8 @@ def print_measurement(measurement: Measurement, file: TextIO) -> None:
     for vantages, verdict in group_verdicts(measurement.findings.get("verdicts", [])):
         where = f" from {vantages}" if board.several else ""
         over = "" if verdict["transport"] == "tcp" else f" over {verdict['transport'].upper()}"
-        line = f"\n{verdict['target']}{where}{over}: {verdict['sentence']}"
-        console.print(Text(printable(line)), soft_wrap=True)
+        said = printable(f"{verdict['target']}{where}{over}: {verdict['sentence']}")
+        console.print(Text(f"\n{said}"), soft_wrap=True)
         for note in verdict["notes"]:
             console.print(Text(printable(f"  {note}")), soft_wrap=True)
     for kept in measurement.findings.get("kept", []):
