@@ -291,7 +291,7 @@ class _Reading(Evidence):
         gap = self.gap or 0.0
         apart = self.prefix in ("alone", "split")
         if base is None or base < NEAR_MS:
-            near = "it is too near to judge by times"
+            near = "it is too near to judge by times (below 1 ms)"
             if apart:
                 return "two-writes", f"{near}, but the length comes in a segment of its own"
             if self.prefix is None:
@@ -399,7 +399,7 @@ class _Reading(Evidence):
             found.append(self._undecided())
         codes = {row["rcode"] for row in [*self.udp, *self.answered] if row["rcode"]}
         if bad := sorted(codes - {"NOERROR"}):
-            hint = "; hint: ask for a name that it serves" if "REFUSED" in bad else ""
+            hint = "; hint: ask for a name that it serves (--name)" if "REFUSED" in bad else ""
             # RFC 6891, section 7: FORMERR from servers without EDNS; old ones say NOTIMP.
             if settings.get("edns") and not codes.isdisjoint({"FORMERR", "NOTIMP"}):
                 hint += "; hint: it may not know EDNS; ask without: --edns 0"

@@ -74,7 +74,8 @@ class Comparison:
         notes += [f"warning: {words}" for words in jumps_of(named, shown, "all groups")]
         notes += [
             f"{group.label}: every seed gives the same, because nothing in the scenario is random, "
-            "so there is no interval; hint: add spread with stagger, jitter or service_jitter_mean"
+            'so there is no interval; hint: add spread with stagger = "random", jitter or '
+            "service_jitter_mean"
             for group in self.groups
             if group.is_seedless
         ]

@@ -111,8 +111,8 @@ def sweep_text(sweep: Sweep, names: Sequence[str] = ()) -> TextTable:
     if seedless:
         notes.append(
             f"{seedless} of {len(rows)} combinations give the same with every seed, because "
-            "nothing in them is random, so they have no interval; hint: add spread with stagger, "
-            "or jitter"
+            "nothing in them is random, so they have no interval; hint: add spread with "
+            'stagger = "random", jitter or service_jitter_mean'
         )
     having_runs = [runs for runs in complete.values() if runs]
     notes += left_out_notes(sweep, having_runs)
