@@ -42,6 +42,7 @@ pub struct Gateway {
     ways: Option<Ways>,
     ways_told: BTreeMap<String, Instant>,
     pins: Pins,
+    started_at: u64,
     mode: XdpMode,
     maps: BTreeMap<String, MapHandle>,
     links: Vec<Link>,
@@ -314,7 +315,8 @@ impl Gateway {
         }
         write_servers(self.map("servers")?, &config.servers)?;
         self.refresh(config)?;
-        About::of(config, self.mode).write(&self.pins)
+        let about = About { started_at: self.started_at, ..About::of(config, self.mode) };
+        about.write(&self.pins)
     }
 
     /// Removes programs, maps and pins. The machine is as it was before.

@@ -379,6 +379,8 @@ fn the_share_of_the_clients_is_shown() {
         until(&line, || scrape().contains(&line));
     };
     shown(10.0, "0.1", "active for 10 % of the clients");
+    let started = place.status()["started_at"].clone();
+    assert!(started.is_u64(), "{started}");
     for (share, percent, metric, words) in [
         ("\"33.33 %\"", 33.33, "0.3333", "active for 33.33 % of the clients"),
         ("false", 0.0, "0.0", "NOT ACTIVE"),
@@ -391,6 +393,7 @@ fn the_share_of_the_clients_is_shown() {
         let given: Value = serde_json::from_str(share).expect("JSON");
         assert_eq!(line["active"], given, "{line}");
         shown(percent, metric, words);
+        assert_eq!(place.status()["started_at"], started, "a reload is no start");
         assert!(place.log().contains(&format!("\"active\":{share}")), "{}", place.log());
     }
     // Without SYN cookies the kernel takes nothing over, so nobody is served.

@@ -155,7 +155,8 @@ impl Gateway {
         write_settings(mode)?;
         loaded.carry_over();
         pin_maps(&loaded, pins)?;
-        About::of(config, mode).write(pins)?;
+        let about = About::of(config, mode);
+        about.write(pins)?;
         // The checks of an earlier run say nothing about this one. The map is made here, while the
         // process still has the privileges for it.
         write_checks(pins, &[])?;
@@ -169,6 +170,7 @@ impl Gateway {
             ways: Ways::open().ok(),
             ways_told: BTreeMap::new(),
             pins: pins.clone(),
+            started_at: about.started_at,
             mode,
             maps: loaded.maps,
             links,
