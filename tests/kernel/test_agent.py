@@ -97,10 +97,10 @@ def test_narrows_live_of_this_build_plays(tmp_path: Path) -> None:
         (f'{{"ready":"{_core.version} (0123456789ab)"}}\\n', f"{_core.version} (0123456789ab)"),
         # Before builds were compared, it said only its version.
         (f'{{"ready":"{_core.version}"}}\\n', _core.version),
-        ("{}\\n", "another build"),
-        ("[1]\\n", "another build"),
-        ("\\0377\\0\\n", "another build"),
-        ("\\n", "another build"),
+        ("{}\\n", "of an unknown version"),
+        ("[1]\\n", "of an unknown version"),
+        ("\\0377\\0\\n", "of an unknown version"),
+        ("\\n", "of an unknown version"),
     ],
 )
 def test_narrows_live_of_another_build_is_refused(said: str, theirs: str, tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ traffic between two hosts of its own. Each draw chooses these independently:
 - DNS workers: 5 to 20; pauses of 50 to 500 ms on average; two thirds over UDP, half of these with a
   new port for each query; else over TCP, on new or on persistent connections
 
-Of its sets, seed 3301 led to a correction of PIE. Seed 3401 was named here before its first run.
+The sealed set of seed 3301 led to a correction of PIE. The next sealed set, seed 3401, was named
+here before its first run.
 """
 
 from __future__ import annotations

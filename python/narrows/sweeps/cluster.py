@@ -241,6 +241,7 @@ class DaskCluster:
                 from narrows import _core as theirs
             except ImportError as error:
                 return "", str(error)
+            # Not narrows.builds, which earlier versions lack.
             build = getattr(theirs, "build", "")
             return f"{theirs.version} ({build})" if build else theirs.version, ""
 

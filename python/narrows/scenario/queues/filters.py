@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 ENDS = ("source", "destination")
+"""The keys of a filter that name a host."""
 _ENTRIES = {"prio": "bands", "classes": "classes"}
 """The key of each kind of queue whose entries have filters."""
 
@@ -27,7 +28,7 @@ def filters(queue: Mapping[str, Any], key: str = "queue") -> Iterator[tuple[str,
 
 
 def with_numbers(queue: dict[str, Any], index: Mapping[str, int]) -> dict[str, Any]:
-    """The queue with the numbers of hosts instead of their names, in place."""
+    """Replaces the names of hosts in a queue of the plan by their numbers; the same queue."""
     for _, match in filters(queue):
         for end in ENDS:
             if match[end] is not None:

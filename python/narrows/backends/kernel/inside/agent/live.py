@@ -27,8 +27,8 @@ class Live:
         """Starts it, and waits until it is ready.
 
         Args:
-            told: The job's part on it: the program, the narrows that it must be of, and the files
-                of the plan and the places.
+            told: The job's part on it: the program, the version and build that it must have, and
+                the files of the plan and the places.
             folder: The workspace, which has these files.
             origin_s: The start of the run, by `CLOCK_MONOTONIC`.
 
@@ -113,7 +113,7 @@ def _narrows(said: bytes) -> str:
     try:
         return str(json.loads(said)["ready"])
     except (ValueError, KeyError, TypeError):
-        return "another build"
+        return "of an unknown version"
 
 
 def _with_its_parent() -> None:
