@@ -60,7 +60,7 @@ class Release(NamedTuple):
         return self.folder / "unpacked" / archive.name.removesuffix(".tar.gz")
 
     def command(self, package: Path, name: str) -> Path:
-        """The commands of an environment of that name, which has the package."""
+        """The folder of commands of an environment of that name with the package, made once."""
         environment = self.folder / name
         return environment / "bin" if environment.exists() else install(package, environment)
 
@@ -95,7 +95,9 @@ def sdist(release: Release) -> None:
     there = release.folder / "again-of-wheel"
     there.mkdir()
     wanted = runs(release.command(release.one("narrows-*.whl"), "wheel"), there)
-    for table in wanted.glob("*.parquet"):
+    if not (tables := list(wanted.glob("*.parquet"))):
+        sys.exit("the wheel's run has no tables to compare")
+    for table in tables:
         if table.read_bytes() != (built / table.name).read_bytes():
             sys.exit(f"the source distribution's {table.name} differs from the wheel's")
 
@@ -180,9 +182,9 @@ def page(release: Release) -> None:
             browser.open(address)
             if browser.wrong or browser.ask("document.querySelectorAll('article').length") < 1:
                 sys.exit(f"the page in Chromium: {browser.wrong or 'no plot'}")
-            strange = [url for url in browser.asked if url.startswith(("http:", "https:"))]
-            if strange := [url for url in strange if not url.startswith(address)]:
-                sys.exit(f"the page asks another server: {strange[0]}")
+            asked = (url for url in browser.asked if url.startswith(("http:", "https:")))
+            if others := [url for url in asked if not url.startswith(address)]:
+                sys.exit(f"the page asks another server: {others[0]}")
 
 
 def site(release: Release) -> None:
