@@ -1,4 +1,4 @@
-"""Every command that a document shows exists, with its options and as many words as it takes."""
+"""Every command that a document shows exists, with its options."""
 
 from __future__ import annotations
 
