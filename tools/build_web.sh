@@ -10,7 +10,8 @@ site=python/narrows/lab/site
 toolchain=$(sh tools/wasm_toolchain.sh)
 # A run must not take a reader's whole memory.
 flags="-C link-arg=--max-memory=1073741824"
-# The same bytes in another folder. cargo splits these flags at spaces.
+# Without the folder's path, the bytes are the same in every folder. cargo splits these flags at spaces,
+# so a path with a space stays.
 home=${CARGO_HOME:-$HOME/.cargo}
 case $PWD$home in
 *" "*) ;;

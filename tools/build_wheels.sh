@@ -50,7 +50,7 @@ if [ "$(uname -s)" = Darwin ]; then
 else
     live=python/narrows/backends/kernel/narrows-live
     work=$(mktemp -d)
-    # The checkout keeps its own.
+    # `make setup` has built a narrows-live for the checkout, which stays as it is.
     put_back() {
         rm -rf "$work"
         [ ! -e $live.own ] || mv $live.own $live

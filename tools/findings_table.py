@@ -54,7 +54,7 @@ def cells(sweep: Sweep) -> Iterator[list[str]]:
 
 
 def _cell(point: Point, name: str) -> str:
-    """A mean, and its interval if that shows another number; percentages count what is missing."""
+    """A mean, and its interval if it differs after rounding; of a percentage, the rest to 100 %."""
     values = [point.mean, point.low, point.high]
     if name.endswith("_percent"):
         values = [None if v is None else 100 - v for v in (point.mean, point.high, point.low)]

@@ -36,13 +36,13 @@ case $PWD${CARGO_HOME:-$HOME} in
 *" "*) refuse "the path of the checkout or of cargo has a space" "move it" ;;
 esac
 
-# A commit, and nothing else.
+# The release is a commit, without other changes.
 commit=$(git rev-parse --verify --quiet HEAD 2>/dev/null) ||
     refuse "this folder has no commit" "git clone, and release from there"
 changed=$(git status --porcelain)
 [ -z "$changed" ] ||
     refuse "the tree is not clean ($(echo "$changed" | sed -n '1s/^...//p'))" "commit or remove it"
-# Who has the tag's own commit may build it again, and compare.
+# The tag's own commit may be built again, to compare.
 tagged=$(git rev-parse --verify --quiet "refs/tags/v$version^{commit}" || :)
 [ "${tagged:-$commit}" = "$commit" ] ||
     refuse "the tag v$version is on another commit" "choose a new version, or git checkout v$version"

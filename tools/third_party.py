@@ -1,4 +1,4 @@
-"""Writes LICENSE-THIRD-PARTY, here and in gateway/: whose code is handed out besides ours.
+"""Writes LICENSE-THIRD-PARTY, here and in gateway/: the code of others that we distribute.
 
     .venv/bin/python tools/third_party.py
 
@@ -19,7 +19,7 @@ CHECKOUT = Path(__file__).parents[1]
 
 
 class Product(NamedTuple):
-    """What is handed out with crates of others in it."""
+    """What we distribute with crates of others in it."""
 
     written: Path
     """The file that names them."""
@@ -48,8 +48,8 @@ GATEWAY = Product(
     ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"),
     "Code of others in narrows-gateway",
     """\
-The program contains the crates below, and libbpf, which the crate libbpf-sys compiles; of libbpf's
-licences, BSD-2-Clause. Libraries such as libelf come from the machine.
+The program contains the crates below, and libbpf, which the crate libbpf-sys compiles. Of libbpf's
+licences, narrows takes BSD-2-Clause. Libraries such as libelf come from the machine.
 """,
 )
 PRODUCTS = (WHEEL, GATEWAY)
@@ -58,7 +58,7 @@ CHOSEN = {
     "Unlicense OR MIT": "LICENSE-MIT",
     "LGPL-2.1-only OR BSD-2-Clause": "LICENSE.BSD-2-Clause",
 }
-"""Whose text is in the file, where the authors offer a choice without Apache-2.0."""
+"""The file of the licence that we take where the authors offer a choice without Apache-2.0."""
 
 _HEAD = """\
 {title}

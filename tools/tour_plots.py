@@ -1,7 +1,7 @@
 """Runs the commands of docs/tour.md, and puts the plots that they write into docs/images.
 
-python tools/tour_plots.py                all sections; says how long the commands of each took
-python tools/tour_plots.py satellite      those whose picture's name has this word
+python tools/tour_plots.py                all sections; prints how long each command took
+python tools/tour_plots.py satellite      only sections with this word in the picture's name
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ const page = {
 let runner;
 let seedRunner;
 let stories; // loaded after the first picture
-let tour = []; // also: docs/tour.md's questions, with links and answers
+let tour = []; // docs/tour.md's questions, with links and answers; loaded after the first picture
 let pressedAt = 0;
 
 async function get(path) {
@@ -84,7 +84,7 @@ async function begin() {
   });
   listen(module);
   await open();
-  // After the first picture: it tells more than a question does.
+  // Last, because readers want the first picture before the questions.
   tour = await (await get("tour.json")).json();
   at("questions").append(...tour.map(({ link, title }) => option({ name: link, title })));
   answer();
@@ -111,7 +111,7 @@ async function learn(name) {
   });
 }
 
-/** Shows the question of the tour that the address asks, and its answer. */
+/** Shows the question whose link is the page's address, and its answer. */
 function answer() {
   const asked = tour.find(({ link }) => link === location.hash);
   if (!asked) return;

@@ -3,11 +3,11 @@
 //!
 //! The digest is that of the code below `src`. Comments, tests and the ends of lines do not count.
 //! So it is the same on every machine and for every profile, and in a checkout, a source
-//! distribution and a package. Of the manifest only versions count that it fixes (`"=1.2.3"`),
-//! because cargo writes another one into a package.
+//! distribution and a package. Of the manifest, only the versions that it fixes (`"=1.2.3"`) count,
+//! because cargo writes another manifest into a package.
 //!
-//! All crates that decide what a run gives have this file. In a checkout, those of the others are
-//! links to that of `units`.
+//! All crates that decide what a run gives have this file. In a checkout, the other crates have
+//! symbolic links to the one of `units`.
 
 // A crate must not read files, but its build script may.
 #![allow(clippy::disallowed_methods)]
@@ -32,7 +32,8 @@ fn main() {
     println!("cargo::rustc-env=NARROWS_SOURCES={digest:016x}");
 }
 
-/// Returns the files of a folder that hold code of these kinds, in order.
+/// Returns the files below a folder whose names end in one of `kinds`, in order of their paths,
+/// without tests and hidden files.
 pub(crate) fn files(folder: &str, kinds: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("cargo starts this in the crate's folder") {
@@ -52,7 +53,7 @@ pub(crate) fn files(folder: &str, kinds: &[&str]) -> Vec<String> {
     found
 }
 
-/// Returns what counts of a file.
+/// Returns the code of a file, without comments and tests.
 fn code(text: &str) -> String {
     let text = text.replace("\r\n", "\n").replace("#[cfg(test)]\nmod tests;\n", "");
     let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();

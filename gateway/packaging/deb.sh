@@ -4,8 +4,8 @@
 #
 #   gateway/packaging/deb.sh [PROGRAM [FOLDER]]     # target/release/narrows-gateway, target
 #
-# VERSION replaces the version in Cargo.toml, and MAINTAINER the maintainer. The bytes depend on nothing
-# else if SOURCE_DATE_EPOCH is set. Needs dpkg-dev and binutils, and no root. Prints the package's path.
+# VERSION replaces the version in Cargo.toml, and MAINTAINER the maintainer. With SOURCE_DATE_EPOCH, the
+# same program gives the same bytes. Needs dpkg-dev and binutils, and no root. Prints the package's path.
 set -eu
 here=$(dirname "$(readlink -f "$0")")
 gateway=$here/.. root=$here/../..
@@ -19,8 +19,8 @@ grep -q bpf_sk_assign_tcp_reqsk "$program" 2>/dev/null || {
 	exit 2
 }
 version=${VERSION:-$(sed -n 's/^version = "\(.*\)"/\1/p' "$gateway/Cargo.toml")}
-# Nobody answers mail for a project without a public address, and .invalid says so (RFC 2606). Who hands
-# the package to others gives their own: MAINTAINER="Name <address>".
+# The project has no public address yet, and .invalid says so (RFC 2606). If you distribute the package,
+# give your address: MAINTAINER="Name <address>".
 maintainer=${MAINTAINER:-The narrows maintainers <maintainers@narrows.invalid>}
 architecture=$(dpkg --print-architecture)
 work=$(mktemp -d)

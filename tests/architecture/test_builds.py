@@ -59,7 +59,7 @@ def crate(tmp_path: Path) -> Path:
 
 
 def said(script: Path, crate: Path) -> tuple[str, set[str]]:
-    """The digest, and the files after whose changes cargo runs the script again."""
+    """The digest, and the files that make cargo run the script again when they change."""
     done = subprocess.run([script], cwd=crate, capture_output=True, text=True, check=True)
     digest = re.findall(r"(?m)^cargo::rustc-env=NARROWS_SOURCES=([0-9a-f]{16})$", done.stdout)
     watched = re.findall(r"(?m)^cargo::rerun-if-changed=(.*)$", done.stdout)

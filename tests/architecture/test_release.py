@@ -111,7 +111,7 @@ def test_after_one_command_a_commit_can_be_released(checkout: Path, programs: Pa
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
     assert f"narrows-gateway {GATEWAY}" in (checkout / "gateway/man/narrows-gateway.8").read_text()
-    # Who has the tag's commit may build it again.
+    # The tag's own commit may be built again.
     git(checkout, "tag", f"v{VERSION}")
     assert checked(checkout, str(programs)) == (0, "")
 

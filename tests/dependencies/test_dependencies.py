@@ -186,7 +186,7 @@ def test_every_package_has_an_allowed_licence_and_source(lock: str) -> None:
 
 
 @pytest.mark.parametrize("product", PRODUCTS, ids=["wheel", "gateway"])
-def test_what_is_handed_out_has_the_licence_of_each_crate_in_it(product: Product) -> None:
+def test_what_we_distribute_has_the_licence_of_each_crate_in_it(product: Product) -> None:
     """Those who distribute a wheel, or the gateway's package, must hand on these texts."""
     there = re.findall(r"^[\w-]+ \(.+\)$", product.written.read_text(), flags=re.M)
     wanted = {crate.line for crate in crates(product)}

@@ -27,7 +27,7 @@ def read_until(terminal: int, pattern: bytes) -> bytes:
 
 
 def lasting(scenario_file: Path) -> Path:
-    """The scenario as one that no machine is done with before an interrupt."""
+    """The scenario, made so long that no machine ends it before an interrupt."""
     text = scenario_file.read_text().replace('duration = "20 s"', 'duration = "20 h"')
     scenario_file.write_text(
         text.replace('capture = ["bottleneck.forward", "bottleneck.backward"]', "")

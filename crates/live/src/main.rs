@@ -24,8 +24,8 @@
 //! a JSON list of lines. With places, it also tries to make the sockets.
 //!
 //! The program first makes the sockets of servers. Then it writes a line `{"ready":"VERSION"}` to
-//! standard output (as `narrows --version` prints it), waits for the start, a time of `CLOCK_MONOTONIC`, and plays. Parts that should
-//! begin together get the same start.
+//! standard output, with the version and the build as `narrows --version` prints them. It waits for the
+//! start, a time of `CLOCK_MONOTONIC`, and plays. Parts that should begin together get the same start.
 //!
 //! At the end it writes a line `{"now_s":20.0,"stopped":"end"}` and the tables, in the form of
 //! `narrows-engine`. Rows count from zero in each part. SIGTERM and SIGINT end a run early;

@@ -46,7 +46,7 @@ settings! {
 pub enum Host {
     /// Its number, as in [`Packet::hosts`].
     Number(u32),
-    /// Its name. A program that reads names gives the number in its place, since no packet has one.
+    /// Its name. It matches nothing, because packets have numbers: replace it before the queue is built.
     Name(String),
 }
 
