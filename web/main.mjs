@@ -60,7 +60,8 @@ async function begin() {
   const open = async () => {
     endLesson();
     const { name, settings, pinned } = read(location.hash);
-    const chosen = known.has(name) ? name : FIRST;
+    const first = list.find(({ own }) => own)?.name ?? FIRST;
+    const chosen = known.has(name) ? name : first;
     await load(chosen);
     const here = placed(page.example, settings);
     page.settings = here.at;

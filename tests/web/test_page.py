@@ -407,6 +407,6 @@ def test_a_scenario_of_the_users_comes_first(tmp_path: Path) -> None:
     mine.write_text(next(e for e in examples() if e.name == "downloads").path.read_text())
     files = site(mine)
     listed = json.loads(gzip.decompress(files["examples.json"].compressed))
-    assert listed[0] == {"name": "mine", "title": "mine.toml, yours"}
+    assert listed[0] == {"name": "mine", "title": "mine.toml, yours", "own": True}
     made = json.loads(gzip.decompress(files["examples/mine.json"].compressed))
     assert len(made["knobs"]) >= 6

@@ -17,7 +17,7 @@ EXAMPLES = """\
 # Every example, with its knobs.
 narrows lab
 
-# A scenario of yours, first in the list.
+# A scenario of yours, which the page opens.
 narrows lab scenario.toml --no-open
 
 # One that names a queue or a congestion control of yours, in C.

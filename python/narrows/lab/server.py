@@ -55,7 +55,7 @@ class Served(NamedTuple):
 def site(
     scenario: Path | Scenario | None = None, parts: Outside | None = None, folder: Path = SITE
 ) -> dict[str, Served]:
-    """The files of the page by their path; a scenario becomes the first of its examples.
+    """The files of the page by their path; it opens the scenario, the first of its examples.
 
     Args:
         scenario: A file, or a scenario.
@@ -86,7 +86,7 @@ def site(
         made = described_with(example, scenario, parts) if parts else described(example, scenario)
         made["command"] = command(example.path, parts)
         listed = json.loads(files["examples.json"])
-        own = {"name": example.name, "title": example.title}
+        own = {"name": example.name, "title": example.title, "own": True}
         others = [each for each in listed if each["name"] != example.name]
         files["examples.json"] = json.dumps([own, *others]).encode()
         files[f"examples/{example.name}.json"] = json.dumps(made).encode()
