@@ -163,6 +163,8 @@ CASES = [
     ("dns/0/transport", {"kind": "udp", "timeout": "5 s"}, "dns[0].transport.timeout: is not a known key; hint: did you mean \"retry\"?"),
     ("dns/0/arrivals", {"per_second": "5"}, "dns[0].arrivals.per_second: is not a number; hint: write it without quotation marks: 5"),
     ("dns/0/arrivals", {"qps": 5}, "dns[0].arrivals.qps: is not a known key; hint: did you mean \"per_second\"?"),
+    ("traffic/0/congestion", "cubic", "traffic[0].congestion: is not a known key; hint: it is a key of the table tcp: tcp = { congestion = \"cubic\" }"),
+    ("monitor/queues", ["left.forward"], "monitor.queues: is not a table; hint: write a table; its keys are links, rate"),
     ("links/0/latency", "5 ms", "links[0].latency: is not a known key; hint: did you mean \"delay\"?"),
     ("links", {}, "links: is not an array"),
     ("name", "two words", "name: is not a valid name; hint: 1 to 64 letters"),

@@ -99,8 +99,8 @@ def _of_values(
         message, hint, below = _words(chosen, model)
         if below:
             key = f"{key}.{below}" if key else below
-        if chosen["type"] == "extra_forbidden" and hint.startswith("one of"):
-            hint = _entry_named(key, values) or hint
+        if chosen["type"] == "extra_forbidden":
+            hint = _entry_named(key, values, near=hint.startswith("one of")) or hint
         table, _, last = key.rpartition(".")
         if chosen["type"] == "literal_error" and last in _OR_ELSE and hint.startswith("one of"):
             hint = f"{hint}; {_OR_ELSE[last]}"
@@ -194,6 +194,7 @@ def _path(detail: ErrorDetails, values: Mapping[str, Any]) -> str:
 # Keys that some kinds of traffic have, and what other kinds have instead.
 _OVER_QUIC = 'traffic over QUIC has kind = "page" and transport = "quic"'
 _INSTEAD = {
+    "congestion": 'it is a key of the table tcp: tcp = { congestion = "cubic" }',
     "ecn_share": "tcp = { ecn = true } turns ECN on for all of its connections",
     "quic": _OVER_QUIC,
     "transport": _OVER_QUIC,
@@ -223,6 +224,8 @@ _SYNONYMS = {
 _OR_ELSE = {"retry": 'or a list of times, such as ["5 s", "5 s"]'}
 _MOST_KEYS = 24
 """The most keys that a hint lists if none is near."""
+_FEW_KEYS = 12
+"""The most keys that a hint lists for a table that something else stands for."""
 
 
 def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
@@ -249,6 +252,10 @@ def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
         alike = [given] if given in kinds else suggestions(given, kinds)
         hint = f"write a table: '{{ kind = \"{alike[0]}\" }}'" if alike else ""
         return _PLAIN[kind][0], hint or kind_suggestion(given, kinds), ""
+    if kind == "model_type" and len(tables := _tables_at(model, detail["loc"])) == 1:
+        keys = list(tables[0].model_fields)
+        shown = [*keys[:_FEW_KEYS], ".."] if len(keys) > _FEW_KEYS else keys
+        return _PLAIN[kind][0], f"write a table; its keys are {', '.join(shown)}", ""
     if kind == "tuple_type":
         return _PLAIN[kind][0], _array(detail["input"], detail["loc"]), ""
     if kind in ("int_type", "float_type") and isinstance(text := detail["input"], str):
@@ -300,8 +307,8 @@ def _in_entries(model: type[Table], key: str) -> str:
     return f"it is a key of {arrays}, such as {having[0]}.NAME.{key}"
 
 
-def _entry_named(key: str, values: Mapping[str, Any]) -> str:
-    """The hint for a key of the scenario that is the name of an entry of an array, or like one."""
+def _entry_named(key: str, values: Mapping[str, Any], *, near: bool) -> str:
+    """The hint for a key of the scenario that is the name of an array's entry, or `near` one."""
     places = {
         name: f"{array}.{name}"
         for array, entries in values.items()
@@ -309,7 +316,7 @@ def _entry_named(key: str, values: Mapping[str, Any]) -> str:
         for entry in entries[:_LOOKED_THROUGH]
         if isinstance(entry, Mapping) and isinstance(name := entry.get("name"), str)
     }
-    close = suggestions(key, list(places))
+    close = [key] if key in places else suggestions(key, list(places)) if near else []
     return f"did you mean {places[close[0]]}?" if close else ""
 
 
