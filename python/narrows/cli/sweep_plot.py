@@ -45,7 +45,7 @@ def command(
         str, option("NAME", 'A column of the table, or the end of its name; "?" lists all.')
     ],
     against: Annotated[
-        str | None, option("KEY", "The varied key on the horizontal axis. A plot needs it.")
+        str | None, option("KEY", "The varied key on the horizontal axis. [default: the only one]")
     ] = None,
     by: Annotated[
         list[str] | None, option("KEY", "A line for each value of this key; may be repeated.")
@@ -85,7 +85,11 @@ def command(
         table_of_metrics(sweep).print(sys.stdout)
         return
     if against is None:
-        raise UserError("missing option '--against'; hint: see narrows sweep plot --help")
+        if len(sweep.keys) != 1:
+            raise UserError(
+                f"missing option '--against'; hint: one of {', '.join(sweep.keys) or 'seed'}"
+            )
+        against = sweep.keys[0]
     only: dict[str, list[object]] = {}
     for text in where or ():
         for key, value in key_values("--where", [text]).items():
