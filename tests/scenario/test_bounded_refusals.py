@@ -135,3 +135,19 @@ def test_the_work_for_changes_is_bounded(
     assert compared <= 2 * most
     # A few times for each of the 4000 directions, however many changes there are.
     assert built <= 4 * 4000
+
+
+def test_the_filters_of_a_copied_link_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+    filters = checks.filters
+
+    def counted(queue: Any) -> Any:
+        nonlocal read
+        read += 1
+        return filters(queue)
+
+    monkeypatch.setattr(checks, "filters", counted)
+    bands = [{"name": "one", "match": [{"source": "n7"}]}, {"name": "rest"}]
+    link = {**LINK, "queue": {"kind": "prio", "bands": bands}}
+    Scenario.from_dict({"name": "a", "duration": "1 s", "links": [link]})
+    assert read == 1

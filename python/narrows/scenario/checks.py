@@ -243,7 +243,12 @@ def _queues_are_bounded(scenario: Tables) -> Faults:
 def _filters_name_nodes(scenario: Tables) -> Faults:
     names = node_names(scenario)
     members = set(names)
+    seen = set()
     for key, queue in _queues(scenario):
+        # The copies of a link share their queue.
+        if id(queue) in seen:
+            continue
+        seen.add(id(queue))
         for below, match in filters(queue.plain()):
             for end in ENDS:
                 name = match[end]
