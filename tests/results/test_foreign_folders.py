@@ -23,6 +23,7 @@ from synthetic_run import synthetic_run
 from narrows.cli.app import main
 from narrows.report.files import file_name
 from narrows.results import RUN_FILE, Measurement, Run, RunFolderError, Sweep, TextTable
+from narrows.results.checked import fault_of_table
 from narrows.results.folder import is_as_written
 
 pytestmark = pytest.mark.slow
@@ -107,6 +108,13 @@ def test_a_name_that_no_scenario_may_have_is_refused(
     assert code == 2 and not out.exists()
     assert said.count("\n") == 1 and is_harmless(said) and "is damaged" in said
     assert not list(Path("/tmp").glob("ESC*")) and not list(tmp_path.glob("ESC*"))
+
+
+def test_a_class_that_no_queue_may_have_is_refused() -> None:
+    for name in ("<script>", "x" * 400, ESCAPES, "other classes"):
+        found = fault_of_table(pl.DataFrame({"class": ["tin-0", name]}))
+        assert found == "column class has a name that no scenario may have"
+    assert not fault_of_table(pl.DataFrame({"class": ["tin-0", "@others"]}))
 
 
 def test_names_of_files_have_nothing_that_leads_elsewhere() -> None:

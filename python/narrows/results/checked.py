@@ -27,7 +27,9 @@ _LARGEST = 1e18
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _KEY = re.compile(r"[A-Za-z0-9_.:@+ ,()/%=*-]{1,200}")
 _NOT_PRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
-_NAMES = ("link", "group", "name", "node", "neighbour", "sender", "receiver", "secondary")
+_NAMES = (
+    *("link", "class", "group", "name", "node", "neighbour", "sender", "receiver", "secondary"),
+)
 _NAMES_PATTERN = r"^[A-Za-z0-9_.:@+/-]{0,130}$"
 """Flows have numbers, `downloads/3`; a machine's interfaces are named by its kernel."""
 
