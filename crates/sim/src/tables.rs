@@ -132,7 +132,7 @@ rows! {
         /// The directed link: `NAME.forward` or `NAME.backward`.
         link: String [""];
         /// The class: a band of `prio`, a class of `classes`, a tin of `cake` as tc names it, or `l4s`
-        /// or `classic` of `dualpi2`.
+        /// or `classic` of `dualpi2`; `@others`: all beyond 126, which only changes of the queue bring.
         class: String [""];
         /// Packets whose transmission began within the window.
         sent_packets: u64 ["packets"];

@@ -52,16 +52,20 @@ impl Delays {
     /// Notes that packets which arrive from now on wait in another queue.
     pub(super) fn change_queue(&mut self, queue: &AnyConfig) {
         self.queue = queue.clone();
-        let places = queue.classes().into_iter().map(|name| {
+        self.places.clear();
+        for mut name in queue.classes() {
+            // The last place is for all classes of later queues that have no place of their own.
+            let is_new = self.by_class.iter().all(|(other, _)| *other != name);
+            if is_new && self.by_class.len() + 1 >= usize::from(NO_CLASS) {
+                name = REST.into();
+            }
             let known = self.by_class.iter().position(|(other, _)| *other == name);
-            known.unwrap_or_else(|| {
+            let place = known.unwrap_or_else(|| {
                 self.by_class.push((name, Waits::default()));
                 self.by_class.len() - 1
-            })
-        });
-        // A queue has at most 64 classes. Those of later queues may share the last place.
-        let last = usize::from(NO_CLASS) - 1;
-        self.places = places.map(|place| place.min(last) as u8).collect();
+            });
+            self.places.push(place as u8);
+        }
     }
 
     /// Returns the place of the class of a packet that arrives, at most [`NO_CLASS`].
@@ -129,8 +133,12 @@ impl Waits {
 /// The place of packets in queues without classes. A packet that waits has seven bits for its place.
 pub(super) const NO_CLASS: u8 = 127;
 
+/// The name of classes without a place of their own. No class can have it, because of the @.
+const REST: &str = "@others";
+
 #[cfg(test)]
 mod tests {
+    use alloc::format;
     use alloc::vec::Vec;
 
     use narrows_qdisc::fifo::PfifoConfig;
@@ -193,5 +201,22 @@ mod tests {
         delays.change_queue(&PfifoConfig::default().into());
         assert_eq!(delays.place_of(&packet(Ecn::Ect1)), NO_CLASS);
         assert!(delays.has_classes());
+    }
+
+    #[test]
+    fn classes_beyond_the_places_do_not_count_for_others() {
+        let queue = |first| {
+            let band = |number| prio::Band { name: format!("b{number}"), ..prio::Band::default() };
+            AnyConfig::from(prio::Config { bands: (first..first + 64).map(band).collect() })
+        };
+        let mut delays = Delays::new(Time::ZERO, Time::MAX, &queue(0));
+        // All packets are in the last band.
+        for first in [64, 128, 1000, 0] {
+            delays.change_queue(&queue(first));
+            let place = delays.place_of(&TestPacket::default());
+            delays.note_dropped(Time::ZERO, Ecn::NotEct, place);
+        }
+        let found: Vec<_> = delays.by_class().map(|(name, waits)| (name, waits.dropped)).collect();
+        assert_eq!(found, [("b63", 1), ("@others", 3)]);
     }
 }
