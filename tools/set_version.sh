@@ -13,8 +13,12 @@ refuse() {
     exit 2
 }
 for each in "$version" ${gateway:+"$gateway"}; do
-    echo "$each" | grep -Eqx '[0-9]+\.[0-9]+\.[0-9]+' ||
-        refuse "'$each' is no version" "sh tools/set_version.sh 0.2.0 [0.2.0 of the gateway]"
+    # Not grep, to which a version of two lines would be two versions.
+    case $each in
+    *[!0-9.]* | .* | *. | *..* | *.*.*.*) ;;
+    *.*.*) continue ;;
+    esac
+    refuse "'$each' is no version" "sh tools/set_version.sh 0.2.0 [0.2.0 of the gateway]"
 done
 for log in CHANGELOG.md ${gateway:+gateway/CHANGELOG.md}; do
     grep -qx '## Unreleased' $log || refuse "$log has no section 'Unreleased'" "write what changes"

@@ -187,12 +187,14 @@ def test_make_release_without_a_version_says_how(checkout: Path, programs: Path)
     assert "release: no version; hint: make release VERSION=0.2.0\n" in done.stderr
 
 
-@pytest.mark.parametrize("words", [["1.0"], [VERSION, "new"], []])
+@pytest.mark.parametrize("words", [["1.0"], [VERSION, "new"], [], [f"{VERSION}\n/"]])
 def test_a_version_to_set_is_three_numbers(words: Sequence[str], checkout: Path) -> None:
     command = ["sh", "tools/set_version.sh", *words]
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "is no version; hint: " in done.stderr
+    assert (done.returncode, done.stderr.count("set_version: ")) == (2, 1)
+    assert done.stderr.endswith(
+        "is no version; hint: sh tools/set_version.sh 0.2.0 [0.2.0 of the gateway]\n"
+    )
     assert git(checkout, "status", "--porcelain") == ""
 
 
