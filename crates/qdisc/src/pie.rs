@@ -32,9 +32,9 @@
 //! Kept on purpose, though they look like mistakes:
 //!
 //! - The probability grows beyond 1, where the RFC's stops. Linux checks for an overflow of 64 bits,
-//!   and a probability of 1 has 56. So after a long time above the target, it takes as long until
-//!   PIE drops less than everything beyond two packets. Flows whose fair share takes longer than the
-//!   target for a packet meet this behind FQ-PIE.
+//!   and a probability of 1 has 56. So after a long time above the target, PIE goes on dropping all
+//!   packets beyond two for about as long. Behind FQ-PIE, this happens to flows whose fair share
+//!   sends one packet in more time than the target.
 //! - When the accumulated probability has reached 8.5 and the packet can be marked, the sum is not
 //!   reset: every packet is marked until one is dropped, the probability is zero, or 64 bits are
 //!   full.
@@ -152,7 +152,7 @@ impl<P: Packet> Pie<P> {
         }
     }
 
-    /// Returns the drop probability after the last call; above 1 where Linux' would be.
+    /// Returns the drop probability after the last call. It can exceed 1, as in Linux.
     pub fn probability(&self) -> f64 {
         self.control.vars.drop_prob as f64 / CERTAIN as f64
     }

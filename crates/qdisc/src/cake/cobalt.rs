@@ -6,8 +6,8 @@
 //!
 //! As in Linux 6.1 to 7.3, a new queue acts on the packet after the first one that has waited too
 //! long, not an interval later: its estimate of the root is zero, which is no root of a count. Its
-//! first action sets it. A queue whose last packet left more than an interval
-//! ago, and whose next one has waited too long already, does the same.
+//! first action sets it. A queue whose last packet left more than an interval ago, and whose next one
+//! has waited too long already, does the same.
 
 use narrows_units::{MaybeTime, Span, Time};
 use rand_core::Rng;

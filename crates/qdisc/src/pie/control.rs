@@ -38,7 +38,7 @@ pub(crate) struct Vars {
     qdelay: Ticks,
     qdelay_old: Ticks,
     burst_allowance: Ticks,
-    /// The drop probability, in units of 1/[`CERTAIN`]; up to 256.
+    /// The drop probability, in units of 1/[`CERTAIN`]. It can be nearly 256.
     pub(crate) drop_prob: u64,
     /// The sum of probabilities since the last drop.
     pub(crate) accu_prob: u64,

@@ -21,7 +21,7 @@ fn params() -> Params {
 }
 
 #[test]
-fn each_refine_root_is_half_x_times_three_minus_count_x_squared() {
+fn each_step_of_the_root_is_half_x_times_three_minus_count_x_squared() {
     for count in [1, 2, 3, 10, 1000] {
         for x in [0.001, 0.01, 0.03, 0.1] {
             let mut control = with_count(count, (x * 65_536.0) as u16);

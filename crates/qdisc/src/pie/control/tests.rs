@@ -82,8 +82,8 @@ fn a_delay_above_250_ms_adds_two_percent() {
 }
 
 #[test]
-fn the_probability_grows_beyond_one_and_starts_there_again_as_in_linux() {
-    // Both of the additions of 2 %, for long delays and as the largest step of the controller.
+fn the_probability_exceeds_one_and_an_overflow_resets_it_to_one_as_in_linux() {
+    // Two additions of 2 %: the one for long delays, and the controller's largest step.
     assert!((updated(vars(300, 240, 0.99), 1) - 1.03).abs() < 1e-9);
     assert!((updated(vars(300, 240, 255.0), 1) - 255.04).abs() < 1e-9);
     assert_eq!(updated(vars(300, 240, 255.99), 1), 1.0);

@@ -1,8 +1,8 @@
 //! Congestion control: how the window grows, and how far it falls.
 //!
 //! The calls are those with which Linux' controls are plugged in (`tcp_congestion_ops`), and each says
-//! which one it is. The window is counted in segments. A control knows the
-//! window and the clock, but nothing about packets.
+//! which one it is. The window is counted in segments. A control knows the window and the clock, but
+//! nothing about packets.
 
 mod cubic;
 mod hystart;

@@ -12,9 +12,8 @@ use super::Sender;
 use crate::tcp::clock::Context;
 
 impl Sender {
-    /// Starts and stops the stopwatches after a burst. `cwnd_limited`: whether the congestion
-    /// window is full, which goes before the
-    /// receiver's.
+    /// Starts and stops the stopwatches after a burst. `cwnd_limited`: whether the congestion window
+    /// is full. If both windows are full, the congestion window counts.
     #[inline(always)]
     pub(super) fn time_states(&mut self, cx: &Context, cwnd_limited: bool) {
         let waits = self.has_new_data();

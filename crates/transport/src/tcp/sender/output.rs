@@ -190,8 +190,8 @@ impl Sender {
         !cx.config.nagle || self.fin_queued || self.packets_out == 0 || !small_in_flight
     }
 
-    /// Returns whether a segment carries PSH: with it, more than half of the window was written since the last
-    /// PSH, or since the application's last write, which ends with PSH too. The receiver
+    /// Returns whether a segment carries PSH: with it, more than half of the window was written since
+    /// the last PSH, or since the application's last write, which ends with PSH too. The receiver
     /// acknowledges such a segment at once. Linux takes the largest window so far; SYNs offer 64 KB.
     #[inline]
     fn pushes(&self, cx: &Context, record: &Record) -> bool {

@@ -1,9 +1,9 @@
 //! Routers' messages that a segment was too long (RFC 1191, section 6.4).
 //!
 //! Written from RFC 1191. What is in flight and too long counts as lost, and the window stays as it
-//! is, as in Linux 6.1. Differences: segments that are too long are cut at once; Linux cuts each when it retransmits it.
-//! The size never grows again during a connection (`tcp_mtu_probing` is off by default, and what a
-//! host has learned holds for ten minutes, longer than most connections).
+//! is, as in Linux 6.1. Differences: segments that are too long are cut at once; Linux cuts each when
+//! it retransmits it. The size never grows again during a connection (`tcp_mtu_probing` is off by
+//! default, and what a host has learned holds for ten minutes, longer than most connections).
 
 use super::scoreboard::{LOST, RETRANSMITTED, SACKED};
 use super::{Sender, State, todo};
