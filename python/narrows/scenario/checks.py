@@ -243,16 +243,14 @@ def _queues_are_bounded(scenario: Tables) -> Faults:
 def _filters_name_nodes(scenario: Tables) -> Faults:
     names = node_names(scenario)
     members = set(names)
-    seen = set()
+    # The copies of a link share their queue.
+    queues: dict[int, tuple[str, Discipline]] = {}
     for key, queue in _queues(scenario):
-        # The copies of a link share their queue.
-        if id(queue) in seen:
-            continue
-        seen.add(id(queue))
+        queues.setdefault(id(queue), (key, queue))
+    for key, queue in queues.values():
         for below, match in filters(queue.plain()):
             for end in ENDS:
-                name = match[end]
-                if name is not None and name not in members:
+                if (name := match[end]) is not None and name not in members:
                     what = f'"{name}" is not a node'
                     yield refuse(what, suggestion(name, names), f"{key}.{below}.{end}")
 

@@ -225,7 +225,7 @@ _OR_ELSE = {"retry": 'or a list of times, such as ["5 s", "5 s"]'}
 _MOST_KEYS = 24
 """The most keys that a hint lists if none is near."""
 _FEW_KEYS = 12
-"""The most keys that a hint lists for a table that something else stands for."""
+"""The most keys that a hint lists if a value should be a table."""
 
 
 def _words(detail: ErrorDetails, model: type[Table]) -> tuple[str, str, str]:
