@@ -30,6 +30,7 @@ const page = {
 };
 let runner;
 let seedRunner;
+let pinRunner;
 let stories; // loaded after the first picture
 let tour = []; // docs/tour.md's questions, with links and answers; loaded after the first picture
 let pressedAt = 0;
@@ -59,6 +60,7 @@ async function begin() {
   const known = new Set(list.map(({ name }) => name));
   const open = async () => {
     endLesson();
+    pinRunner?.stop();
     const { name, settings, pinned } = read(location.hash);
     const first = list.find(({ own }) => own)?.name ?? FIRST;
     const chosen = known.has(name) ? name : first;
@@ -359,10 +361,11 @@ function over(seeds, name, unit, compared) {
   return `${round(middle)} ± ${round(half)} ${between}${Math.abs(middle) > half ? "" : " (may be chance)"}`;
 }
 
-/** Runs settings as A. */
+/** Runs settings as A, in a worker of its own: a knob that moves meanwhile must not end that. */
 async function pin(settings) {
+  pinRunner ??= new Runner(runner.module);
   const { plan } = lower(page.example, settings);
-  const { tables } = await runner.whole(plan);
+  const { tables } = await pinRunner.whole(plan);
   page.pinned = { settings: [...settings], plan, tables };
   pressed();
 }

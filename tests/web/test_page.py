@@ -105,6 +105,14 @@ def test_a_long_run_is_drawn_before_it_ends(server: Server, page: Page) -> None:
     page.until(DONE)
 
 
+def test_a_knob_that_moves_while_a_runs_does_not_end_it(server: Server, page: Page) -> None:
+    page.open(f"{server.address}#parking-lot&A", "document.querySelector('[name=seed]') !== null")
+    turn(page, "seed", 2)
+    page.until("location.hash.includes('&A') && location.hash.includes('seed=')")
+    page.until("document.getElementById('plots').textContent.includes('A:')")
+    page.until(DONE)
+
+
 def test_a_pinned_run_is_compared_over_seeds(server: Server, page: Page) -> None:
     page.follow(f"{server.address}#dns-over-tls")
     page.ask("document.getElementById('pin').click()")
