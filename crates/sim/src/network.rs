@@ -52,8 +52,6 @@ pub(crate) struct Network {
     /// Losses that have not been reported.
     pub(crate) losses: Losses,
     pub(crate) captured: Vec<Taken>,
-    /// By link, whether its packets are captured.
-    is_captured: Vec<bool>,
     obstacles: Obstacles,
     pub(crate) neighbours: Neighbours,
     pub(crate) fragments: Fragments,
@@ -101,22 +99,17 @@ impl Network {
             changes[change.link].push(change);
         }
         let obstacles = find_obstacles(plan);
-        let ends = find_ends(plan, uses);
         let resolved = find_neighbours(plan);
         let mut links: Vec<Link> = Vec::with_capacity(plan.links.len());
         for (index, link) in plan.links.iter().enumerate() {
-            let End { first, last } = ends[index];
-            let at_head = obstacles[index] || resolved[index] || first || last;
+            let at_head = obstacles[index] || resolved[index];
             let looks = Looks { observed: observed[index], at_head };
             let mut link = Link::new(link, &changes[index], plan.seed, looks);
-            link.has_obstacle = obstacles[index] || resolved[index] || first;
-            link.is_watched = first || last;
+            link.has_obstacle = at_head;
             links.push(link);
         }
-        let mut is_captured = vec![false; links.len()];
         for link in captured() {
-            links[link].is_watched = true;
-            is_captured[link] = true;
+            links[link].is_captured = true;
         }
         for monitor in plan.delay_monitors {
             let queue = &plan.links[monitor.link].queue;
@@ -138,7 +131,6 @@ impl Network {
             pool: OptionPool::default(),
             losses: Losses::new(),
             captured: Vec::new(),
-            is_captured,
             obstacles: Obstacles::new(plan, &obstacles),
             neighbours: Neighbours::new(plan),
             fragments: Fragments::default(),
@@ -181,6 +173,9 @@ impl Network {
     /// everything else here.
     #[inline(always)]
     pub(crate) fn send(&mut self, now: Time, packet: Packet) {
+        if self.one_way.is_some() {
+            return self.send_with_ticket(now, packet);
+        }
         let first = self.paths.hop(packet.way, 0);
         debug_assert!(!first.is_none(), "the plan was checked: a path has links");
         // The packet enters its first link at once, so nobody asks which link it came from.
@@ -208,6 +203,9 @@ impl Network {
             self.agenda.schedule(next, Event::Landing(link));
         }
         if hop.is_none() {
+            if self.one_way.is_some() {
+                return Some(self.arrived(now, packet));
+            }
             return Some(packet);
         }
         self.links[hop.place()].expected -= 1;
@@ -293,23 +291,14 @@ impl Network {
     /// Puts a packet on a link as `enqueue` does, after what happens at the link's head.
     #[inline(never)]
     fn enqueue_at_head(&mut self, at: Time, packet: &Packet, index: u32) -> Option<(Time, bool)> {
-        let mut packet = *packet;
-        if packet.hop == 0
-            && let Some(one_way) = &mut self.one_way
-        {
-            one_way.give_ticket(at, &mut packet);
-            if one_way.is_full() {
-                self.losses.wake(at);
-            }
-        }
-        if let Some(reason) = self.obstruct(at, &self.without_ticket(&packet), index) {
-            self.lose(at, packet, index, reason);
+        if let Some(reason) = self.obstruct(at, &self.without_ticket(packet), index) {
+            self.lose(at, *packet, index, reason);
             return None;
         }
-        if !self.resolve(at, packet, index) {
+        if !self.resolve(at, *packet, index) {
             return None;
         }
-        self.enter_queue(at, packet, index)
+        self.enter_queue(at, *packet, index)
     }
 
     /// Puts a packet into a link's queue as `enqueue` does, after everything at the link's head has
@@ -341,12 +330,8 @@ impl Network {
         let ecn = packet.ecn();
         let passage = link.enqueue(at, &mut packet, &mut self.dropped);
         let sent_at = link.transmitted_at();
-        if self.links[index as usize].is_watched {
-            let dropped = matches!(passage, Passage::Dropped(_));
-            let transmitted_at = if dropped { at } else { sent_at };
-            // The packet may change there, so it does not go on from here.
-            self.released.gone.push(Gone { packet, link: index, passage, transmitted_at });
-            return None;
+        if self.links[index as usize].is_captured && !matches!(passage, Passage::Dropped(_)) {
+            self.capture(index, self.without_ticket(&packet), sent_at, passage);
         }
         match passage {
             // It waits for a link that stays down.
@@ -376,8 +361,8 @@ impl Network {
         while let Some(&gone) = self.released.gone.get(handled) {
             handled += 1;
             let Gone { mut packet, link, passage, transmitted_at } = gone;
-            if self.links[link as usize].is_watched {
-                self.watch(link, &mut packet, transmitted_at, passage);
+            if self.links[link as usize].is_captured && !matches!(passage, Passage::Dropped(_)) {
+                self.capture(link, self.without_ticket(&packet), transmitted_at, passage);
             }
             match passage {
                 // It waits in the ring of a link that stays down.
@@ -440,6 +425,38 @@ impl Network {
         }
     }
 
+    /// Sends a packet from a host, with a ticket.
+    #[cold]
+    #[inline(never)]
+    fn send_with_ticket(&mut self, now: Time, mut packet: Packet) {
+        if let Some(one_way) = &mut self.one_way {
+            one_way.give_ticket(now, &mut packet);
+            if one_way.is_full() {
+                self.losses.wake(now);
+            }
+        }
+        let first = self.paths.hop(packet.way, 0);
+        self.forward(now, packet, first, first.place());
+    }
+
+    /// Takes the ticket of a packet that has reached its host, and returns the packet.
+    #[cold]
+    #[inline(never)]
+    fn arrived(&mut self, now: Time, mut packet: Packet) -> Packet {
+        if let Some(one_way) = &mut self.one_way {
+            one_way.take_ticket(now, &mut packet, false);
+        }
+        packet
+    }
+
+    /// Returns a packet that no host has sent with a ticket, since all packets under way have one.
+    fn with_blank_ticket(&mut self, mut packet: Packet) -> Packet {
+        if let Some(one_way) = &mut self.one_way {
+            one_way.give_blank_ticket(&mut packet);
+        }
+        packet
+    }
+
     /// Returns a packet under way as its ends see it.
     fn without_ticket(&self, packet: &Packet) -> Packet {
         match &self.one_way {
@@ -448,24 +465,7 @@ impl Network {
         }
     }
 
-    /// Looks at a packet whose transmission by a watched link ends at `at`: captures it, and takes
-    /// its ticket if it will reach its host.
-    #[inline(never)]
-    fn watch(&mut self, link: u32, packet: &mut Packet, at: Time, passage: Passage) {
-        if self.is_captured[link as usize] && !matches!(passage, Passage::Dropped(_)) {
-            self.capture(link, self.without_ticket(packet), at, passage);
-        }
-        let Some(one_way) = &mut self.one_way else { return };
-        let mut beyond = *packet;
-        beyond.hop += 1;
-        if let Passage::Arrives(at) = passage
-            && at != Time::MAX
-            && self.paths.after(self.links[link as usize].next, &beyond).is_none()
-        {
-            one_way.take_ticket(at, packet, false);
-        }
-    }
-
+    /// Captures a packet whose transmission by a link ends at `at`.
     #[cold]
     fn capture(&mut self, link: u32, packet: Packet, at: Time, passage: Passage) {
         let arrives_at = match passage {
@@ -495,26 +495,6 @@ impl Network {
             segment,
         });
     }
-}
-
-/// Whether a link is the first or the last of a path, if one-way delays are measured.
-#[derive(Clone, Copy, Debug, Default)]
-struct End {
-    first: bool,
-    last: bool,
-}
-
-/// Returns for each link whether packets get a [ticket](OneWay) there or give it back.
-fn find_ends(plan: &Topology<'_>, uses: &[Use]) -> Vec<End> {
-    let mut ends = vec![End::default(); plan.links.len()];
-    if plan.one_way_monitor.is_some() {
-        for links in uses.iter().map(|using| &plan.paths[using.path].links) {
-            let (first, last) = (links[0], links[links.len() - 1]);
-            ends[first].first = true;
-            ends[last].last = true;
-        }
-    }
-    ends
 }
 
 /// How far a packet was taken.

@@ -38,9 +38,8 @@ pub(crate) struct Link {
     pub(crate) inline: bool,
     /// Whether an MTU or a middlebox at its head may drop packets.
     pub(crate) has_obstacle: bool,
-    /// Whether the network looks at packets that it has transmitted: it captures them, or measures
-    /// delays.
-    pub(crate) is_watched: bool,
+    /// Whether packets that it has transmitted are captured.
+    pub(crate) is_captured: bool,
     /// Packets under way to the next hop, by time of arrival.
     flight: Flight,
 }
@@ -59,7 +58,7 @@ impl Link {
             next: Next::VARIES,
             inline: false,
             has_obstacle: looks.at_head,
-            is_watched: false,
+            is_captured: false,
             flight: Flight::EMPTY,
         }
     }

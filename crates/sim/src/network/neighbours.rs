@@ -325,6 +325,7 @@ impl Network {
         let entry = &self.neighbours.entries[number];
         let (way, link) = (entry.way, entry.link);
         let packet = Packet::arp_message(way, number as u32, arp);
+        let packet = self.with_blank_ticket(packet);
         let hop = self.paths.hop(way, 0);
         self.carry(now, now, packet, hop, link as usize);
     }

@@ -228,10 +228,8 @@ impl Network {
         let position = reached.unwrap_or(last);
         // It joins the packets that reach the end of that link, and goes on with them.
         answer.hop = position as u8 + 1;
+        let answer = self.with_blank_ticket(answer);
         if let Some(next) = self.paths.hop(answer.way, answer.hop).get() {
-            if let Some(one_way) = &mut self.one_way {
-                one_way.give_blank_ticket(&mut answer);
-            }
             self.links[next as usize].expected += 1;
         }
         let onto = way[position];

@@ -3,14 +3,12 @@
 //!
 //! A packet's 32 bytes have no room for the time at which it was sent. So a packet under way has a
 //! *ticket* in place of its field `extra`: a number under which the time, and what the field held,
-//! are kept. It gets the ticket at the head of its first link, and gives it back at the head of its
-//! last one, where its arrival is known, or where it is lost. In between, whoever reads the field
-//! asks for the packet [without it](OneWay::without_ticket).
+//! are kept. It gets the ticket from the host that sends it, and gives it back to the host that it
+//! reaches, or where it is lost. In between, whoever reads the field asks for the packet [without
+//! it](OneWay::without_ticket).
 //!
-//! Both places are off the path that most packets take if nobody measures, so that costs nothing.
-//!
-//! Links are computed ahead of time, so a packet's fate may be known before it comes about. It
-//! counts once the run has come that far.
+//! Links are computed ahead of time, so a loss may be known before it comes about. It counts once the
+//! run has come that far.
 
 use narrows_link::transmitter::Histogram;
 use narrows_units::{Ecn, Time};
@@ -32,9 +30,9 @@ pub(crate) struct OneWay {
     tickets: Vec<Ticket>,
     /// Tickets that no packet has.
     free: Vec<u32>,
-    /// What becomes of packets, in no order, as far as it is not counted.
-    known: Vec<Outcome>,
-    /// How many outcomes may be known before they are counted.
+    /// When packets are lost, in no order, and their classes, as far as they are not counted.
+    losses: Vec<(Time, u32)>,
+    /// How many losses may be known before they are counted.
     most_known: usize,
     packets: Vec<Sent>,
     /// Whether there were more flows or packets than can be kept.
@@ -85,22 +83,13 @@ struct Ticket {
     packet: u32,
 }
 
-/// When a packet arrives or is lost.
-#[derive(Clone, Copy, Debug)]
-struct Outcome {
-    at: Time,
-    /// When it was sent; `None`: it is lost.
-    sent_at: Option<Time>,
-    class: u32,
-}
-
 /// The class of packets that do not count.
 const NOBODY: u32 = u32::MAX;
 /// The most packets that the table `packet_delays` can have.
 pub const MOST_PACKETS: usize = 2_000_000;
 /// The most flows that can have rows of their own.
 pub const MOST_FLOWS: usize = 50_000;
-/// Outcomes are counted at least this many at a time.
+/// Losses are counted at least this many at a time.
 const AT_ONCE: usize = 1024;
 
 impl OneWay {
@@ -125,7 +114,7 @@ impl OneWay {
             classes,
             tickets: Vec::new(),
             free: Vec::new(),
-            known: Vec::new(),
+            losses: Vec::new(),
             most_known: AT_ONCE,
             packets: Vec::new(),
             is_full: false,
@@ -180,7 +169,7 @@ impl OneWay {
                     lost: false,
                 });
             }
-            if self.known.len() >= self.most_known {
+            if self.losses.len() >= self.most_known {
                 self.count_until(at);
             }
         }
@@ -218,7 +207,11 @@ impl OneWay {
         if let Some(sent) = self.packets.get_mut(place as usize) {
             *sent = Sent { ends_at: at, marked: packet.ecn() != sent.ecn, lost, ..*sent };
         }
-        self.known.push(Outcome { at, sent_at: (!lost).then_some(sent_at), class });
+        if lost {
+            self.losses.push((at, class));
+        } else {
+            self.classes[class as usize].delays.note(at.since(sent_at));
+        }
     }
 
     /// Returns a packet under way as its ends see it.
@@ -228,17 +221,15 @@ impl OneWay {
         packet
     }
 
-    /// Counts what has come about up to `now`.
+    /// Counts the losses up to `now`.
     fn count_until(&mut self, now: Time) {
-        let Self { known, classes, .. } = self;
-        known.retain(|outcome| {
-            let later = outcome.at > now;
-            if !later {
-                outcome.count(classes);
-            }
+        let Self { losses, classes, .. } = self;
+        losses.retain(|&(at, class)| {
+            let later = at > now;
+            classes[class as usize].lost += u64::from(!later);
             later
         });
-        self.most_known = AT_ONCE.max(2 * self.known.len());
+        self.most_known = AT_ONCE.max(2 * self.losses.len());
     }
 
     /// Returns whether there were more flows or packets than can be kept.
@@ -261,8 +252,8 @@ impl OneWay {
     /// flows. The places of these are those of `packets`.
     pub(crate) fn classes(&self, now: Time) -> Vec<Class> {
         let mut classes = self.classes.clone();
-        for outcome in self.known.iter().filter(|outcome| outcome.at <= now) {
-            outcome.count(&mut classes);
+        for &(_, class) in self.losses.iter().filter(|&&(at, _)| at <= now) {
+            classes[class as usize].lost += 1;
         }
         if self.monitor.flows {
             let (groups, flows) = classes.split_at_mut(2 * self.monitor.groups.len());
@@ -288,15 +279,5 @@ impl Class {
         self.sent += other.sent;
         self.lost += other.lost;
         self.delays.add(&other.delays);
-    }
-}
-
-impl Outcome {
-    fn count(&self, classes: &mut [Class]) {
-        let class = &mut classes[self.class as usize];
-        match self.sent_at {
-            Some(sent_at) => class.delays.note(self.at.since(sent_at)),
-            None => class.lost += 1,
-        }
     }
 }
