@@ -11,13 +11,17 @@ import pytest
 
 from narrows.agreement import METRICS, MODERN, drawn
 from narrows.agreement.conduct import LUCK, SHARE, WITHIN, words
+from narrows.agreement.home import drawn as drawn_home
 from narrows.agreement.modern import drawn as drawn_modern
 
 DOCS = Path(__file__).parents[2] / "docs"
 
-CLASSIC_ROWS, MODERN_ROWS = (
-    json.loads((DOCS / name).read_text(encoding="utf-8"))
-    for name in ("kernel-agreement.json", "kernel-agreement-7.json")
+CLASSIC_ROWS, MODERN_ROWS, HOME_ROWS = (
+    json.loads((DOCS / f"kernel-agreement{name}.json").read_text(encoding="utf-8"))
+    for name in ("", "-7", "-home")
+)
+SETS = pytest.mark.parametrize(
+    "rows", [CLASSIC_ROWS, MODERN_ROWS, HOME_ROWS], ids=["classic", "modern", "home"]
 )
 
 
@@ -32,7 +36,7 @@ def factor(what: str) -> float:
     return 2.0 if " bbr" in what else 1.0
 
 
-@pytest.mark.parametrize("rows", [CLASSIC_ROWS, MODERN_ROWS], ids=["classic", "modern"])
+@SETS
 def test_the_summary_follows_from_the_rows(rows: dict[str, Any]) -> None:
     own = {metric.name: metric for metric in METRICS}
     assert len(rows["comparisons"]) == rows["draws"] and rows["complete"]
@@ -61,7 +65,7 @@ def test_the_summary_follows_from_the_rows(rows: dict[str, Any]) -> None:
             assert entry["agrees"] is (fmean(values) <= bound and within >= SHARE)
 
 
-@pytest.mark.parametrize("rows", [CLASSIC_ROWS, MODERN_ROWS], ids=["classic", "modern"])
+@SETS
 def test_the_differences_follow_from_both_sides(rows: dict[str, Any]) -> None:
     for row in rows["comparisons"]:
         for metric in METRICS:
@@ -84,3 +88,9 @@ def test_the_rows_of_linux_7_are_the_draws_of_its_seed() -> None:
 def test_the_rows_of_linux_6_are_the_draws_of_its_seed() -> None:
     for number, row in list(enumerate(CLASSIC_ROWS["comparisons"]))[::10]:
         assert row["what"] == words(drawn(CLASSIC_ROWS["seed"], number))
+
+
+def test_the_rows_of_home_are_the_draws_of_its_seed() -> None:
+    assert HOME_ROWS["distribution"] == "home" and HOME_ROWS["set"] == "sealed"
+    for number, row in enumerate(HOME_ROWS["comparisons"]):
+        assert (row["draw"], row["what"]) == (number, words(drawn_home(HOME_ROWS["seed"], number)))

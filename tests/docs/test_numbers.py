@@ -124,6 +124,19 @@ def test_accuracy_has_the_agreement_with_linux_7() -> None:
     assert linux["command"] in ACCURACY
 
 
+def test_accuracy_has_the_agreement_of_cake_and_fq_pie() -> None:
+    home = recorded("docs/kernel-agreement-home.json")
+    assert f"on {home['draws']} scenarios with two hosts (seed {home['seed']})" in ACCURACY
+    assert all(row["agrees"] for row in home["metrics"])
+    assert f"agrees in all {WORDS[len(home['metrics'])]} rows" in ACCURACY
+    means = {row["metric"]: row["mean_absolute_difference"] for row in home["metrics"]}
+    parts = [form.format(means[metric]) for metric, form in ORDER.items()]
+    names = [*NAMES, "response time"]
+    assert ", ".join(f"{name} {part}" for name, part in zip(names, parts, strict=True)) in ACCURACY
+    assert f"share of each host {means['share of the first group']:.1f} points" in ACCURACY
+    assert home["command"] in ACCURACY
+
+
 def test_findings_have_the_numbers_of_l4s() -> None:
     text = " ".join((CHECKOUT / "docs/findings.md").read_text(encoding="utf-8").split())
     assert "{} of {} numbers of DualPI2's authors".format(*within("DualPI2's authors")) in text
