@@ -110,7 +110,7 @@ def test_what_is_wrong_is_one_line(folder: Path) -> None:
         (["compare", "fast", "slow", "--metric", "nothing"], "there is no metric nothing"),
         (["sweep", "plot", "run", "--metric", "x", "--against", "y"], "run: holds no sweep"),
         (["sweep", "plot", "missing", "--metric", "x", "--against", "y"], "does not exist"),
-        (["sweep", "plot", "fast", "--metric", "x"], "hint: see narrows sweep plot --help"),
+        (["sweep", "plot", "fast", "--metric", "x"], "there is no metric x; hint: one of"),
         (
             ["sweep", "plot", "fast", "--metric", "completion_mean_s", "--against", "limit"],
             "limit was not varied; hint: one of traffic.connections",
