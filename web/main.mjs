@@ -60,7 +60,6 @@ async function begin() {
   const known = new Set(list.map(({ name }) => name));
   const open = async () => {
     endLesson();
-    pinRunner?.stop();
     const { name, settings, pinned } = read(location.hash);
     const first = list.find(({ own }) => own)?.name ?? FIRST;
     const chosen = known.has(name) ? name : first;
@@ -147,6 +146,8 @@ function blank() {
 const address = () => written(page.example, page.settings, page.pinned?.settings);
 
 async function load(name) {
+  // An A that is not there yet belongs to the link before.
+  pinRunner?.stop();
   if (page.example?.name !== name) {
     page.example = await (await get(`examples/${name}.json`)).json();
   }
