@@ -32,9 +32,9 @@ MTU_IN_QUEUES = 1514
 """The largest packet on a device for CoDel and PIE: its MTU and Ethernet's header, in bytes."""
 
 _ETHERNET = 14
-# A host has an address of 172.16.0.0/12 for each flavour of connections (design/network.py); four
-# bits of the address say which. Offsets of the source and the destination: RFC 791, 3.1.
-_FIRST_HOST = 0xAC100001
+FIRST_HOST = 0xAC100001
+"""The first host's address, 172.16.0.1. A host has an address of 172.16.0.0/12 for each flavour of
+connections; four bits of the address say which."""
 _HOST_MASK = 0xFFF0FFFF
 _US = 10**6
 _JIFFIES = (None, 10**9, 4 * 10**9, 10**10)
@@ -260,8 +260,9 @@ def _filters(
                 words += [f"match ip {side} {port} 0xffff" for side, port in ports]
                 if match["dscp"] is not None:
                     words.append(f"match ip dsfield {match['dscp'] << 2:#x} 0xfc")
+                # The offsets of both addresses: RFC 791, 3.1.
                 words += [
-                    f"match u32 {_FIRST_HOST + match[end]:#x} {_HOST_MASK:#x} at {offset}"
+                    f"match u32 {FIRST_HOST + match[end]:#x} {_HOST_MASK:#x} at {offset}"
                     for end, offset in (("source", 12), ("destination", 16))
                     if match[end] is not None
                 ]

@@ -237,8 +237,7 @@ class Network:
 
     def address(self, node: int, flavour: int) -> str:
         """The node's address for a flavour; adds it if the node does not have it yet."""
-        base = int(ipaddress.IPv4Address("172.16.0.0")) + (flavour << 16)
-        address = str(ipaddress.IPv4Address(base + node + 1))
+        address = str(ipaddress.IPv4Address(disciplines.FIRST_HOST + (flavour << 16) + node))
         if (node, flavour) not in self._given:
             self._given.add((node, flavour))
             self._addresses.setdefault(self.spaces[node], []).append(("lo", address, 32))
