@@ -91,6 +91,12 @@ need strip binutils
 need mmdebstrap mmdebstrap
 need rustup rustup
 need cargo rustup
+# libbpf, which the gateway builds from source, includes them.
+for header in libelf.h:libelf-dev zlib.h:zlib1g-dev; do
+    [ -e "/usr/include/${header%:*}" ] || {
+        missing="$missing ${header%:*}" packages="$packages ${header#*:}"
+    }
+done
 [ -z "$missing" ] || refuse "missing:$missing" "apt-get install$packages"
 sh tools/check_toolchain.sh || exit 2
 sh tools/package_crates.sh --check
