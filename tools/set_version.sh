@@ -24,6 +24,11 @@ for log in CHANGELOG.md ${gateway:+gateway/CHANGELOG.md}; do
     grep -qx '## Unreleased' $log || refuse "$log has no section 'Unreleased'" "write what changes"
 done
 
+# So that cargo can edit the lock files offline, below, without moving other versions.
+for folder in . fuzz benchmarks/memory; do
+    cargo fetch --locked --quiet --manifest-path "$folder/Cargo.toml"
+done
+
 edit() { # edit FILE SED-SCRIPT
     sed "$2" "$1" >"$1.new"
     mv "$1.new" "$1"
