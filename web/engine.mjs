@@ -43,11 +43,27 @@ export class EngineError extends Error {
   }
 }
 
+/** What crates/web exports, and this file calls. */
+const CALLED = [
+  ...["input", "load", "version", "advance", "now", "progress", "events", "stopped", "tables", "packets"],
+  ...["output", "output_bytes", "memory"],
+];
+
 /** One run at a time, in memory of its own. */
 export class Engine {
-  /** @param {WebAssembly.Module} module */
+  /**
+   * @param {WebAssembly.Module} module
+   * @throws {EngineError} if it is of a build that these files do not belong to
+   */
   static async create(module) {
-    return new Engine((await WebAssembly.instantiate(module, {})).exports);
+    const { exports } = await WebAssembly.instantiate(module, {});
+    const missing = CALLED.filter((name) => !(name in exports));
+    if (missing.length) {
+      throw new EngineError(
+        `The page and its engine are of different builds (engine.wasm has no ${missing[0]}). Run make web.`,
+      );
+    }
+    return new Engine(exports);
   }
 
   constructor(exports) {

@@ -246,14 +246,22 @@ function turn(wrong = "") {
   const begun = performance.now();
   let first = 0;
   runner.start(plan, (data) => {
-    if (data.state === "refused") {
-      say(data.failed ? data.why : `The simulator refuses this: ${data.why}`, true);
+    const refuse = (why) => {
+      say(`${why}${data.version ? otherBuild(data.version) : ""}`, true);
       document.body.dataset.state = "refused";
+    };
+    if (data.state === "refused") {
+      refuse(data.failed ? data.why : `The simulator refuses this: ${data.why}`);
       return;
     }
     page.run = Object.assign(run, { tables: data.tables });
     if (data.state === "done") tellable(run);
-    paint();
+    try {
+      paint();
+    } catch (error) {
+      refuse(`The page cannot show this run: ${error.message}`);
+      throw error;
+    }
     first ||= performance.now() - begun;
     document.body.dataset.firstMs = first.toFixed(1);
     const events = `${(data.events / 1e6).toPrecision(2)} million events`;

@@ -27,6 +27,7 @@ const turn = () =>
 onmessage = async ({ data }) => {
   if (data.module) {
     engine = Engine.create(data.module);
+    engine.catch(() => {}); // whoever awaits it says so
     return;
   }
   newest = data.run;
@@ -36,8 +37,11 @@ onmessage = async ({ data }) => {
     await (data.native ? relay(data) : drive(await engine, data));
   } catch (error) {
     if (data.native && newest !== data.run) return;
-    if (!(error instanceof EngineError)) throw error;
-    postMessage({ run: data.run, state: "refused", why: error.message, broken: error.broken });
+    const known = await engine.then(({ version }) => version, () => "");
+    // Whatever went wrong, the page must not wait for ever.
+    const failed = !known || !(error instanceof EngineError);
+    const why = failed && known ? `The engine cannot run this: ${error.message}` : error.message;
+    postMessage({ run: data.run, state: "refused", why, failed, broken: error.broken, version: known });
   }
 };
 

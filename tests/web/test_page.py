@@ -148,20 +148,47 @@ def test_a_pinned_run_is_compared_over_seeds(server: Server, page: Page) -> None
     assert page.ask(both) == seen
 
 
+def said_with(server: Server, page: Page, name: str, content: bytes) -> str:
+    """What the page says in the end if one of its files has another content."""
+    served = server.files[name]._replace(compressed=gzip.compress(content))
+    with Server({**server.files, name: served}) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        page.open(f"{other.address}#downloads", "/done|refused/.test(document.body?.dataset.state)")
+        said: str = page.ask("document.getElementById('state').textContent")
+        # It asks for nothing more.
+        page("Page.navigate", url="about:blank")
+        other.shutdown()
+    return said
+
+
 def test_an_engine_of_another_build_is_named(server: Server, page: Page) -> None:
     page.open(f"{server.address}#downloads")
     assert "narrows" not in page.ask("document.getElementById('state').textContent")
     name = "examples/downloads.json"
     made = json.loads(gzip.decompress(server.files[name].compressed))
     assert made["narrows"] == THIS
-    other = json.dumps({**made, "narrows": "0.1.0 (0123456789ab)"}).encode()
-    served = server.files[name]._replace(compressed=gzip.compress(other))
-    with Server({**server.files, name: served}) as changed:
-        threading.Thread(target=changed.serve_forever, daemon=True).start()
-        page.open(f"{changed.address}#downloads")
-        said = page.ask("document.getElementById('state').textContent")
-        changed.shutdown()
+    other = {**made, "narrows": "0.1.0 (0123456789ab)"}
+    said = said_with(server, page, name, json.dumps(other).encode())
     assert f", by narrows {THIS} instead of 0.1.0 (0123456789ab) (run make web), " in said
+    # It may refuse what it does not know.
+    other["base"] = {**made["base"], "plan": {**made["base"]["plan"], "novelty": 1}}
+    said = said_with(server, page, name, json.dumps(other).encode())
+    assert said.startswith("The simulator refuses this: no plan: unknown field `novelty`")
+    assert said.endswith("instead of 0.1.0 (0123456789ab) (run make web)")
+
+
+def test_an_engine_that_the_page_cannot_use_is_no_wait_without_end(
+    server: Server, page: Page
+) -> None:
+    empty = b"\0asm\1\0\0\0"
+    said = said_with(server, page, "engine.wasm", empty)
+    assert "are of different builds" in said and said.endswith("Run make web.")
+    # One without a table that the page draws.
+    engine = gzip.decompress(server.files["engine.wasm"].compressed)
+    said = said_with(server, page, "engine.wasm", engine.replace(b"flow_states", b"flow_stales"))
+    assert said.startswith("The page cannot show this run: ")
+    assert page.wrong
+    page.wrong.clear()
 
 
 def test_examples_have_the_names_that_the_documents_use(server: Server, page: Page) -> None:
