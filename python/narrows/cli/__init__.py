@@ -19,9 +19,9 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code; see `narrows.cli.app.main`."""
     if arguments is None:
-        # What modules make while they load stays. Looking through it hundreds of times for garbage
-        # takes a tenth of a short command.
-        gc.set_threshold(50_000)
+        # What modules make while they load stays. Looking through it for garbage takes a tenth of a
+        # short command.
+        gc.set_threshold(200_000)
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         # While modules load, there is nothing to save. A traceback would only show internals.
@@ -31,8 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     finally:
         signal.signal(signal.SIGINT, before)
     code = run(arguments)
-    if code == INTERRUPTED and arguments is None:
-        _exit_at_once(code)
+    if arguments is None:
+        # Python looks through everything once more before it ends, a fifth of a short command.
+        gc.freeze()
+        if code == INTERRUPTED:
+            _exit_at_once(code)
     return code
 
 
