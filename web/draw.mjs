@@ -10,11 +10,12 @@ const group = new Set();
 
 /**
  * Shows a plot in an element, in place of what is there.
- * @param {object} [pinned]  the same plot of run A
+ * @param {{name: string, plot: object, dash: true|"dots", color: string}[]} [beside]  the same plot of
+ *   other runs, and how their curves are dashed and their bars coloured
  * @param {{label: string, at: number}[]} [events]  times to mark, in seconds
  * @param {?import("./plots.mjs").Band} [band]  the range over seeds
  */
-export function show(element, plot, pinned, events = [], band = null) {
+export function show(element, plot, beside = [], events = [], band = null) {
   element.drawn?.destroy();
   const title = document.createElement("h3");
   title.textContent = plot.title;
@@ -23,7 +24,7 @@ export function show(element, plot, pinned, events = [], band = null) {
   Object.assign(save, { type: "button", className: "save", textContent: "SVG", ariaLabel: `Save SVG: ${plot.title}` });
   element.replaceChildren(title, save, box);
   save.hidden = !(plot.bars || plot.curves.length);
-  element.drawing = save.hidden ? null : drawing(plot, pinned, events, band);
+  element.drawing = save.hidden ? null : drawing(plot, beside, events, band);
   element.drawn = element.drawing && draw(element.drawing, box, { group });
   if (!element.drawn) box.textContent = "None.";
 }
@@ -35,7 +36,7 @@ function stepped({ x, low, high }) {
 }
 
 /** @returns {import("./draw.js").Drawing} */
-function drawing(plot, pinned, events, band) {
+function drawing(plot, beside, events, band) {
   if (plot.bars) {
     const bars = (of, before, color) =>
       of.map(({ label, share }) => ({
@@ -47,10 +48,18 @@ function drawing(plot, pinned, events, band) {
       title: plot.title,
       x: { label: "share of queries (%)", ends: [0, 100] },
       y: { label: "", ends: [0, 1] },
-      bars: [...bars(plot.bars, "", "blue"), ...bars(pinned?.bars ?? [], "A: ", "orange")],
+      bars: [
+        ...bars(plot.bars, "", "blue"),
+        ...beside.flatMap((other) => bars(other.plot.bars, `${other.name}: `, other.color)),
+      ],
     };
   }
-  const made = (curve, number, before) => {
+  // A curve has the colour of its equal in this run.
+  const colorOf = ({ label }, number) => {
+    const same = plot.curves.findIndex((curve) => curve.label === label);
+    return same < 0 ? number : same;
+  };
+  const made = (curve, number, before = "", dash = false) => {
     const { label, x, y } = thinned(curve);
     return {
       label: before + label,
@@ -58,12 +67,13 @@ function drawing(plot, pinned, events, band) {
       x: Array.from(x),
       y: Array.from(y, (value) => (Number.isFinite(value) ? value : null)),
       shape: curve.step ? "before" : "line",
-      dash: before !== "",
+      dash,
     };
   };
   const curves = [
-    ...plot.curves.map((curve, number) => made(curve, number, "")),
-    ...(pinned?.curves ?? []).map((curve, number) => made(curve, number, "A: ")),
+    ...plot.curves.map((curve, number) => made(curve, number)),
+    ...beside.flatMap(({ name, plot: other, dash }) =>
+      other.curves.map((curve, number) => made(curve, colorOf(curve, number), `${name}: `, dash))),
   ];
   if (band) {
     if (plot.curves.find(({ label }) => label === plot.main).step) band = stepped(band);

@@ -32,6 +32,7 @@ let runner;
 let seedRunner;
 let pinRunner;
 let stories; // loaded after the first picture
+let machine; // likewise, if the page's server is narrows lab
 let tour = []; // docs/tour.md's questions, with links and answers; loaded after the first picture
 let pressedAt = 0;
 
@@ -86,10 +87,30 @@ async function begin() {
   });
   listen(module);
   await open();
+  const { jobs } = await (await get("here.json")).json();
+  if (jobs) await addMachine();
   // Last, because readers want the first picture before the questions.
   tour = await (await get("tour.json")).json();
   at("questions").append(...tour.map(({ link, title }) => option({ name: link, title })));
   answer();
+}
+
+/** Adds what narrows on this machine computes. */
+async function addMachine() {
+  const { Machine } = await import("./machine.mjs");
+  const here = () => ({
+    example: page.example.name,
+    settings: Object.fromEntries(
+      page.example.knobs.flatMap(({ name, settings }, number) =>
+        page.settings[number] === page.example.own[number] ? [] : [[name, settings[page.settings[number]].text]],
+      ),
+    ),
+  });
+  const knobs = () =>
+    page.example.knobs.filter(({ name }, number) => name !== "seed" && active(page.example, number, page.settings));
+  machine = new Machine(at("machine"), here, knobs, paint);
+  at("machine").hidden = false;
+  at("save-run").textContent = "Save run folder";
 }
 
 /** Begins a lesson, or ends it if the name is empty. */
@@ -139,6 +160,8 @@ function blank() {
   at("metrics").hidden = true;
   removePlots(0);
   stories?.update(null);
+  machine?.leave();
+  at("machine").hidden = true;
   say("Make a prediction first; then the run shows the answer.");
   document.body.dataset.state = "asks";
 }
@@ -149,6 +172,7 @@ async function load(name) {
   // An A that is not there yet belongs to the link before.
   pinRunner?.stop();
   if (page.example?.name !== name) {
+    machine?.leave();
     page.example = await (await get(`examples/${name}.json`)).json();
   }
   Runner.native = Boolean(page.example.native);
@@ -239,6 +263,8 @@ function turn(wrong = "") {
   const plan = showSettings();
   page.seeds = null;
   stories?.update(null);
+  machine?.moved();
+  at("machine").hidden = !machine;
   say(wrong || "Running.", Boolean(wrong));
   document.body.dataset.state = "running";
   delete document.body.dataset.firstMs;
@@ -297,15 +323,26 @@ function paint() {
   const { plan, tables } = page.run;
   const drawn = plots(tables, plan);
   const seeds = page.seeds?.plots ?? [];
-  const beside = page.pinned ? plots(page.pinned.tables, page.pinned.plan) : [];
+  const others = besides().map((other) => ({ ...other, plots: plots(other.tables, other.plan) }));
   while (at("plots").children.length < drawn.length) at("plots").append(made("article", "", "card"));
   removePlots(drawn.length);
   drawn.forEach((plot, number) => {
-    const other = beside.find(({ title }) => title === plot.title);
+    const beside = others.flatMap(({ plots: theirs, ...how }) => {
+      const other = theirs.find(({ title }) => title === plot.title);
+      return other ? [{ ...how, plot: other }] : [];
+    });
     const range = seeds.length ? band(plot.title, seeds) : null;
-    show(at("plots").children[number], plot, other, stories?.events, range);
+    show(at("plots").children[number], plot, beside, stories?.events, range);
   });
   numbers();
+}
+
+/** The runs whose curves lie over those of this one: A, and a kernel's. */
+function besides() {
+  const { pinned, run } = page;
+  const found = pinned ? [{ name: "A", dash: true, color: "orange", ...pinned }] : [];
+  if (machine?.kernel) found.push({ dash: "dots", color: "green", plan: run.plan, ...machine.kernel });
+  return found;
 }
 
 /** Removes all plots but so many. */
@@ -323,10 +360,12 @@ function numbers() {
   const now = metrics(page.run.tables, watched(page.run.plan));
   const pinned = page.pinned && metrics(page.pinned.tables, watched(page.pinned.plan));
   const { seeds } = page;
+  const kernel = machine?.kernel && metrics(machine.kernel.tables, watched(page.run.plan));
   const heads = ["", ...(pinned ? ["A", "B"] : ["this run"])];
   const compared = Boolean(pinned && seeds);
   if (compared) heads.splice(1, 2, `A, mean of ${SEEDS} seeds`, `B, mean of ${SEEDS} seeds`);
   if (seeds) heads.push(pinned ? "B − A, 95 % interval" : `least to most of ${SEEDS} seeds`);
+  if (kernel) heads.push(machine.kernel.name);
   const head = made("tr");
   head.append(...heads.map((text) => made("th", text)));
   at("metrics").hidden = false;
@@ -341,6 +380,7 @@ function numbers() {
     if (pinned) row.append(made("td", withUnit(ofA, unit)));
     row.append(made("td", withUnit(ofB, unit)));
     if (seeds) row.append(made("td", over(seeds, name, unit, Boolean(pinned))));
+    if (kernel) row.append(made("td", withUnit(kernel.find((each) => each.name === name)?.value, unit)));
     return row;
   }));
 }
@@ -404,35 +444,12 @@ async function everySeed(module) {
   say(`${SEEDS} seeds`);
 }
 
-function save(name, type, text) {
-  const link = made("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-}
-
-/** All curves as CSV: plot, curve, x, y. */
-function csv() {
-  const quote = (text) => `"${String(text).replaceAll('"', '""')}"`;
-  const lines = ["plot,curve,x,y"];
-  for (const { title, curves, bars } of plots(page.run.tables, page.run.plan)) {
-    for (const { label, x, y } of curves ?? []) {
-      for (let n = 0; n < x.length; n += 1) {
-        lines.push([quote(title), quote(label), x[n], Number.isNaN(y[n]) ? "" : y[n]].join());
-      }
-    }
-    for (const { label, share } of bars ?? []) lines.push([quote(title), quote(label), "", share].join());
-  }
-  return `${lines.join("\n")}\n`;
-}
-
 /** A click on a plot: on a bar or a point of the DNS plots it asks what happened to these queries. */
 async function clicked({ target, clientX }) {
   if (target.matches(".save")) {
     const { drawing } = target.closest(".card");
     const name = `${page.example.name} ${drawing.title}`.replaceAll(/[^A-Za-z0-9]+/g, "-").toLowerCase();
-    const { vector } = await import("./vector.mjs");
+    const [{ vector }, { save }] = await Promise.all([import("./vector.mjs"), import("./save.mjs")]);
     save(`${name}.svg`, "image/svg+xml", vector(drawing));
     return;
   }
@@ -476,9 +493,28 @@ function listen(module) {
       say("Copy the link from the address bar: it holds all settings.");
     }
   });
-  at("save-toml").addEventListener("click", () =>
-    save(`${page.example.name}.toml`, "application/toml", at("toml").textContent));
-  at("save-csv").addEventListener("click", () => save(`${page.example.name}.csv`, "text/csv", csv()));
+  const saves = (id, then) => at(id).addEventListener("click", async () => then(await import("./save.mjs")));
+  const name = () => page.example.name;
+  saves("save-toml", ({ save }) => save(`${name()}.toml`, "application/toml", at("toml").textContent));
+  saves("save-csv", ({ save, points }) => save(`${name()}.csv`, "text/csv", points(page.run)));
+  saves("save-run", saveRun);
+}
+
+/** Saves the run folder, if narrows on this machine can make one; or else what makes it, and tables. */
+async function saveRun({ archive, save }) {
+  try {
+    if (!machine) {
+      const { example, settings, run } = page;
+      const made = await archive(example.name, at("toml").textContent, command(example, settings), run.tables);
+      save(`${example.name}.zip`, "application/zip", made);
+      return;
+    }
+    const { facts, bytes } = await machine.folder();
+    save(`${facts.name}.zip`, "application/zip", bytes);
+    say(facts.why ? `Saved ${facts.name}: ${facts.why}` : `Saved ${facts.name}, for narrows report and narrows compare.`);
+  } catch (error) {
+    say(`The run folder cannot be saved: ${error.message}`, true);
+  }
 }
 
 begin().catch((error) => say(`The page cannot start: ${error.message}`, true));

@@ -1,5 +1,5 @@
-// Runs of narrows on this machine, for scenarios with parts of one's own: what python/narrows/lab/native.py
-// says, in the words of worker.mjs.
+// What narrows on this machine computes: runs of scenarios with parts of one's own, which
+// python/narrows/lab/native.py says in the words of worker.mjs, and jobs (python/narrows/lab/jobs.py).
 
 import { decode, EngineError } from "./engine.mjs";
 
@@ -12,26 +12,34 @@ const NEWLINE = 10;
  */
 export async function* compute({ plan, limits, story }, signal) {
   const rest = JSON.stringify({ limits, story }).slice(1);
+  for await (const { facts, bytes } of ask("run", `{"plan":${plan},${rest}`, signal)) {
+    yield { facts, tables: bytes.length ? decode(bytes) : null };
+  }
+}
+
+/**
+ * Asks the server, and yields its messages: facts, and the bytes that follow them.
+ * @param {string} path  run or job
+ * @param {string} body  JSON
+ * @param {AbortSignal} signal  ends what it does
+ */
+export async function* ask(path, body, signal) {
   let answer;
   try {
-    answer = await fetch("run", {
-      method: "POST",
-      headers: { "Content-Type": "application/json" },
-      body: `{"plan":${plan},${rest}`,
-      signal,
-    });
+    const headers = { "Content-Type": "application/json" };
+    answer = await fetch(path, { method: "POST", headers, body, signal });
   } catch (error) {
     if (signal.aborted) throw error;
     throw new EngineError("narrows does not answer; is narrows lab still running?");
   }
   if (!answer.ok) throw new EngineError(`narrows answers ${answer.status}: ${answer.statusText}`);
-  const bytes = new Arriving(answer.body.getReader());
+  const stream = new Arriving(answer.body.getReader());
   for (;;) {
-    const line = await bytes.line();
+    const line = await stream.line();
     const facts = line === null ? null : JSON.parse(line);
-    const tables = facts && (await bytes.take(facts.bytes));
-    if (!tables) throw new EngineError("the run's process has ended; did compiled code crash?");
-    yield { facts, tables: tables.length ? decode(tables) : null };
+    const bytes = facts && (await stream.take(facts.bytes));
+    if (!bytes) throw new EngineError("the run's process has ended; did compiled code crash?");
+    yield { facts, bytes };
     if (facts.state !== "running") return;
   }
 }

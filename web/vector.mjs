@@ -8,6 +8,7 @@ const PLOT = { left: 70, right: 20, top: 40, bottom: 50 };
 const BAR = 26;
 const LEGEND = 20;
 const LETTER = 7;
+const DASHES = { true: "6 4", dots: "2 3" };
 
 const svg = (name, attributes, text = "") => {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
@@ -102,7 +103,7 @@ function drawn(curve, x, y) {
     open = true;
   }
   const path = svg("path", { d, fill: "none", stroke: color, "stroke-width": 1.4 });
-  if (curve.dash) path.setAttribute("stroke-dasharray", "6 4");
+  if (curve.dash) path.setAttribute("stroke-dasharray", DASHES[curve.dash]);
   return path;
 }
 
@@ -115,7 +116,7 @@ function legend(list, root) {
     const swatch = line(x, y - 4, x + 26, y - 4, color);
     swatch.setAttribute("stroke-width", shape === "band" ? 10 : 2.5);
     if (shape === "band") swatch.setAttribute("stroke-opacity", 0.22);
-    if (dash) swatch.setAttribute("stroke-dasharray", "6 4");
+    if (dash) swatch.setAttribute("stroke-dasharray", DASHES[dash]);
     root.append(swatch, svg("text", { x: x + 34, y }, label));
     x += width;
   }

@@ -69,7 +69,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     # Runs, sweeps and comparisons as a folder that others can repeat.
     "paper": {"_core", "errors", "scenario", "results", "report", "backends", "sweeps"},
     # The page with examples and knobs; runs plans with parts of the user's own.
-    "lab": {"_core", "errors", "scenario", "queues", "controls", "backends"},
+    "lab": {
+        *("_core", "errors", "scenario", "queues", "controls", "backends"),
+        *("results", "report", "sweeps"),
+    },
     # Makes run folders' metrics into one table, in many processes.
     "sweeps": {
         *("_core", "errors", "progress", "queues", "controls", "scenario", "results", "backends"),

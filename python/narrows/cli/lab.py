@@ -40,7 +40,8 @@ def command(
     """Open the laboratory page: change a setting, and see at once what the network does.
 
     The simulator runs in the browser. This command serves the page, to this machine alone, until
-    Ctrl-C. Scenarios with a queue or a congestion control of your own run in this command.
+    Ctrl-C. Scenarios with a queue or a congestion control of your own run in this command, as do
+    sweeps and runs on a kernel.
     """
     from narrows.lab.server import Server, site
 
@@ -49,7 +50,7 @@ def command(
         raise UserError(
             "--plugin: no scenario names its parts; hint: narrows lab SCENARIO --plugin FILE"
         )
-    with Server(site(scenario, parts), port, parts) as server:
+    with Server(site(scenario, parts), port, parts, scenario) as server:
         print(server.address, flush=True)
         print("Ctrl-C ends it.", file=sys.stderr)
         if open_browser:

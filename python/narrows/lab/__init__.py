@@ -3,7 +3,8 @@
 `knobs` says what can be turned in an example, `patches` what each knob changes in its plan, and
 `build` writes both for the page, whose sources are in `web/`. The page never lowers a scenario
 itself: it applies patches. `server` serves it; `own` and `native` are for scenarios with parts of
-the user's own, which no browser can run.
+the user's own, which no browser can run. `jobs` are what narrows computes for the page besides: run
+folders, sweeps and kernel runs. Each is a process (`work`), which sets the knobs (`chosen`).
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def open_page(
         if isinstance(scenario, str | Path) and not set
         else Scenario.of(scenario, set)
     )
-    page = Page(Server(site(source, parts), port, parts))
+    page = Page(Server(site(source, parts), port, parts, source))
     if browser:
         webbrowser.open(page.address)
     return page

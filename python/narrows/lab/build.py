@@ -23,6 +23,8 @@ from narrows.scenario.toml_text import inline
 
 SITE = Path(__file__).parent / "site"
 """Where the page is, if it was built."""
+HERE = "here.json"
+"""The file that says what the page's server can do: nothing, unless it is that of `narrows lab`."""
 
 if TYPE_CHECKING:
     from narrows.backends.outside import Outside
@@ -54,6 +56,7 @@ def build(sources: Path, site: Path = SITE) -> None:
     )
     tour = sources.parent / "docs" / "tour.md"
     _write(site / "tour.json", questions(tour.read_text(encoding="utf-8")))
+    _write(site / HERE, {"jobs": False})
     listed = examples()
     _write(site / "examples.json", [{"name": e.name, "title": e.title} for e in listed])
     with ProcessPoolExecutor() as processes:

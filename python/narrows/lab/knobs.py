@@ -76,6 +76,24 @@ def knobs(scenario: Scenario) -> list[Knob]:
     return [knob for knob in found if knob is not None and len(knob.settings) > 1]
 
 
+def active(knobs: Sequence[Knob], number: int, settings: Sequence[int]) -> bool:
+    """Whether a knob means something beside the other settings."""
+    needs = knobs[number].needs
+    if needs is None:
+        return True
+    other = next(at for at, knob in enumerate(knobs) if knob.name == needs[0])
+    return settings[other] == needs[1]
+
+
+def changes_of(knobs: Sequence[Knob], settings: Sequence[int]) -> Changes:
+    """The keys that some settings change, in the order of the knobs."""
+    changes: Changes = {}
+    for number, at in enumerate(settings):
+        if active(knobs, number, settings):
+            changes |= knobs[number].settings[at].changes
+    return changes
+
+
 def watched(scenario: Scenario) -> Scenario:
     """The scenario with what the page draws: its bottleneck, and windows of its downloads.
 
@@ -200,7 +218,7 @@ def _queue_numbers(scenario: Scenario, queue: Knob) -> Iterator[Knob | None]:
             name = f"{kind}-{key}"
             yield _number(of_kind, name, label, f"queue.{key}", steps, needs=("queue", position))
         if _SWITCH in DISCIPLINES[kind].model_fields:
-            marks = bool(_value(of_kind, f"queue.{_SWITCH}"))
+            marks = bool(own_value(of_kind, f"queue.{_SWITCH}"))
             settings = [
                 Setting(text, {} if value == marks else {f"queue.{_SWITCH}": value})
                 for text, value in (("drops", False), ("marks ECN packets", True))
@@ -224,7 +242,7 @@ def _delay(scenario: Scenario) -> Knob | None:
 
 def _loss(scenario: Scenario, place: str) -> Knob | None:
     key = f"{place}.loss"
-    own = _value(scenario, key) or 0.0
+    own = own_value(scenario, key) or 0.0
     if not isinstance(own, float):
         return None
     values = sorted({own, 0.0, 0.001, 0.003, 0.01, 0.03, 0.1})
@@ -261,7 +279,7 @@ def _traffic_choices(scenario: Scenario) -> Iterator[Knob | None]:
             yield replace(knob, beside=(f"control-{group.name}",))
         share = f"{place}.ecn_share"
         if group is bulk[0] and _fits(scenario, {share: 1.0}):
-            given = float(_value(scenario, share) or 0.0)
+            given = float(own_value(scenario, share) or 0.0)
             shares = sorted({given, 0.0, 0.5, 1.0})
             settings = [Setting(f"{v * 100:g} %", {} if v == given else {share: v}) for v in shares]
             knob = Knob("ecn", f"ECN at {group.name}", tuple(settings), shares.index(given), True)
@@ -330,7 +348,7 @@ def _amounts(scenario: Scenario) -> Iterator[Knob | None]:
         )
 
 
-def _value(scenario: Scenario, key: str) -> Any:
+def own_value(scenario: Scenario, key: str) -> Any:
     """The value of a dotted key, with defaults; None if it has none."""
     values: Any = scenario.resolved()
     parts = key.split(".")
@@ -357,7 +375,7 @@ def _number(
     needs: tuple[str, int] | None = None,
 ) -> Knob | None:
     """A slider around the scenario's own value; None if the key has no number above zero."""
-    own = _value(scenario, key)
+    own = own_value(scenario, key)
     written = _written(own)
     if written is None:
         return None

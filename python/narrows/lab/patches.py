@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from narrows.lab.knobs import Changes, knobs
+from narrows.lab.knobs import Changes, active, changes_of, knobs
 from narrows.scenario import Scenario, ScenarioError
 
 Document = dict[str, Any]
@@ -69,16 +69,11 @@ class Patches:
 
     def changes(self, settings: Sequence[int]) -> Changes:
         """The keys that some settings change, in the order of the knobs."""
-        changes: Changes = {}
-        for number, at in enumerate(settings):
-            if self.active(number, settings):
-                changes |= self.knobs[number].settings[at].changes
-        return changes
+        return changes_of(self.knobs, settings)
 
     def active(self, number: int, settings: Sequence[int]) -> bool:
         """Whether a knob means something beside the other settings."""
-        needs = self.knobs[number].needs
-        return needs is None or settings[self._place(needs[0])] == needs[1]
+        return active(self.knobs, number, settings)
 
     def apply(self, settings: Sequence[int], knobs: int | None = None) -> Document:
         """The same by patches, of the first `knobs` knobs; the page does this too."""

@@ -1,7 +1,8 @@
 """Serves the page to this machine's browsers: a few files from memory.
 
 If the page has a scenario with parts of the user's own, the server also runs its plans (native.py):
-the browser has neither Python nor shared objects. It runs no other code than these parts.
+the browser has neither Python nor shared objects. It runs no other code than these parts. It also
+does the page's jobs (jobs.py), for which browsers lack cores, root and Parquet.
 
 Every address begins with a secret that is new at each start, so no other user of the machine can
 read a scenario. Requests must name this server as their host; a web site cannot make a browser do
@@ -15,6 +16,7 @@ import gzip
 import json
 import secrets
 import select
+import socket
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,7 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from narrows.errors import NarrowsError
-from narrows.lab.build import SITE, command, described, described_with
+from narrows.lab.build import HERE, SITE, command, described, described_with
+from narrows.lab.jobs import MOST_BYTES, Busy, Jobs
 from narrows.scenario import Example, Scenario
 
 if TYPE_CHECKING:
@@ -90,10 +93,11 @@ def site(
         others = [each for each in listed if each["name"] != example.name]
         files["examples.json"] = json.dumps([own, *others]).encode()
         files[f"examples/{example.name}.json"] = json.dumps(made).encode()
-    return {
-        name: Served(_TYPES[Path(name).suffix], gzip.compress(content, mtime=0))
-        for name, content in files.items()
-    }
+    return {name: _served(name, content) for name, content in files.items()}
+
+
+def _served(name: str, content: bytes) -> Served:
+    return Served(_TYPES[Path(name).suffix], gzip.compress(content, mtime=0))
 
 
 class Server(ThreadingHTTPServer):
@@ -103,6 +107,7 @@ class Server(ThreadingHTTPServer):
         files: From `site`.
         port: 0 for any free one.
         parts: Parts of the user's own, with which it runs plans.
+        scenario: The user's, of whose name `files` has an example.
 
     Raises:
         NarrowsError: Another program has the port, or this user may not have it.
@@ -111,8 +116,13 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, files: dict[str, Served], port: int = 0, parts: Outside | None = None
+        self,
+        files: dict[str, Served],
+        port: int = 0,
+        parts: Outside | None = None,
+        scenario: Path | Scenario | None = None,
     ) -> None:
+        self.jobs = Jobs(scenario, parts)
         self.processes: Processes | None = None
         if parts:
             from narrows.lab.native import Processes
@@ -126,7 +136,7 @@ class Server(ThreadingHTTPServer):
                 self.processes.close()
             why = f"port {port}: cannot be used ({error.strerror}); hint: 0 takes any free one"
             raise NarrowsError(why) from None
-        self.files = files
+        self.files = {**files, HERE: _served(HERE, b'{"jobs":true}')}
         self.secret = secrets.token_urlsafe(16)
         number = self.server_address[1]
         self.hosts = {f"127.0.0.1:{number}", f"localhost:{number}"}
@@ -135,6 +145,7 @@ class Server(ThreadingHTTPServer):
     def server_close(self) -> None:
         """Closes the port, and ends all runs."""
         super().server_close()
+        self.jobs.close()
         if self.processes:
             self.processes.close()
 
@@ -157,9 +168,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._answer(with_content=False)
 
     def do_POST(self) -> None:
-        """Runs a plan, and sends what the run says until it or the page ends."""
-        host, processes = self.headers.get("Host"), self.server.processes
-        if processes is None or self._asked_for() != "run":
+        """Runs a plan or does a job, and sends what it says until it or the page ends."""
+        host, asked = self.headers.get("Host"), self._asked_for()
+        if asked not in ("run", "job") or (asked == "run" and self.server.processes is None):
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         if self.headers.get("Origin") != f"http://{host}":
@@ -172,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
         if not (length.isascii() and length.isdecimal()):
             self.send_error(HTTPStatus.LENGTH_REQUIRED)
             return
-        if int(length) > _MOST_BYTES:
+        if int(length) > (_MOST_BYTES if asked == "run" else MOST_BYTES):
             self.send_error(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
             return
         if not self.server.runs.acquire(blocking=False):
@@ -181,21 +192,38 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             # The page is gone, or too slow.
             with contextlib.suppress(OSError):
-                self._run(processes, self.rfile.read(int(length)))
+                self._do(asked, self.rfile.read(int(length)))
         finally:
             self.server.runs.release()
 
-    def _run(self, processes: Processes, request: bytes) -> None:
-        with processes.run(request) as run:
+    def _do(self, asked: str, request: bytes) -> None:
+        processes = self.server.processes
+        try:
+            if asked == "job":
+                with self.server.jobs.run(request) as job:
+                    self._relay(job)
+            elif processes is not None:
+                with processes.run(request) as run:
+                    self._relay(run)
+        except Busy as error:
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE, f"{error} is under way")
+        except NarrowsError as error:
             self._head("application/octet-stream")
             self.end_headers()
-            while True:
-                ready, _, _ = select.select([run, self.connection], [], [])
-                # A page that wants no more closes the connection; it says nothing else.
-                said = b"" if self.connection in ready else run.recv(1 << 18)
-                if not said:
-                    return
-                self.wfile.write(said)
+            refused = {"state": "refused", "why": str(error), "bytes": 0}
+            self.wfile.write(json.dumps(refused).encode() + b"\n")
+
+    def _relay(self, run: socket.socket) -> None:
+        """Sends what a run says."""
+        self._head("application/octet-stream")
+        self.end_headers()
+        while True:
+            ready, _, _ = select.select([run, self.connection], [], [])
+            # A page that wants no more closes the connection; it says nothing else.
+            said = b"" if self.connection in ready else run.recv(1 << 18)
+            if not said:
+                return
+            self.wfile.write(said)
 
     def _asked_for(self) -> str | None:
         """What of this server a request names, without its secret; None for anything else."""

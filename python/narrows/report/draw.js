@@ -11,7 +11,7 @@ import { element } from "./draw/words.js";
  * @typedef {{label: string, ends: [number, number], log?: boolean, ticks?: [number, string][],
  *   mixed?: boolean, linear_to?: number}} Axis
  * @typedef {{label: string, color: string, x: number[], y: (number|null)[], shape?: string,
- *   width?: number, dash?: boolean, seed?: boolean, margin?: string, low?: (number|null)[],
+ *   width?: number, dash?: boolean|"dots", seed?: boolean, margin?: string, low?: (number|null)[],
  *   high?: (number|null)[], marker?: string, values?: number[][], base?: number}} Curve
  * @typedef {{axis: "x"|"y", at: number, name: string, color?: string, dash?: boolean,
  *   upright?: boolean}} Level

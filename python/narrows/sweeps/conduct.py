@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
@@ -46,6 +47,8 @@ class Progress:
     """Runs that the folder already had when the sweep started, which take no time now."""
     label: str
     """The current work, in a few words."""
+    so_far: Callable[[], Sweep] | None = None
+    """Makes the sweep of the finished runs; None while combinations are checked."""
 
     @property
     def share(self) -> float:
@@ -312,12 +315,13 @@ def _run_missing(
         return False
     total = len(plan.digests) * len(plan.seeds)
     ended = before = total - len(missing)
+    so_far = partial(store.sweep, "running")
     for event in run(iter(missing)):
         if event.row is not None:
             store.add(event.row)
             ended += 1
             wanted.add(event.row)
-        tell(Progress(ended + event.running, total, before, event.label))
+        tell(Progress(ended + event.running, total, before, event.label, so_far))
         if interrupted():
             return True
     return False

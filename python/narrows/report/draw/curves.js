@@ -146,7 +146,7 @@ function series(curve, chart) {
     label: curve.label || " ",
     stroke: stroke + (seed && stroke.length === 7 ? "59" : ""),
     width: shape === "points" ? 0 : width,
-    dash: dash ? [6, 4] : undefined,
+    dash: dash ? (dash === "dots" ? [2, 3] : [6, 4]) : undefined,
     fillTo: shape === "area" ? () => curve.base ?? 0 : undefined,
     fill: shape === "area" && stroke.length === 7 ? `${stroke}2e` : undefined,
     points: points
