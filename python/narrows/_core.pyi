@@ -57,6 +57,9 @@ class Simulation:
         plugins: Sequence[str] = ...,
         queues: Mapping[str, Callable[[int], object]] | None = None,
         controls: Mapping[str, Callable[[int], object]] | None = None,
+        *,
+        collapse: bool = True,
+        scheduled: bool = False,
     ) -> Simulation: ...
     def advance(self, max_events: int) -> bool: ...
     def interrupt(self) -> None: ...

@@ -164,8 +164,10 @@ def drawn(seed: int) -> Table:
     return scenario
 
 
-def tables(plan: Table) -> dict[str, dict[str, Any]]:
-    simulation = _core.Simulation(json.dumps(plan))
+def tables(
+    plan: Table, *, collapse: bool = True, scheduled: bool = False
+) -> dict[str, dict[str, Any]]:
+    simulation = _core.Simulation(json.dumps(plan), collapse=collapse, scheduled=scheduled)
     while not simulation.advance(100_000):
         pass
     assert simulation.stopped != "event-limit"
@@ -188,8 +190,7 @@ def test_all_modes_give_the_same_tables(seed: int) -> None:
     plan = Scenario.from_dict(drawn(seed)).plan()
     expected = tables(plan)
     for scheduled, collapse in [(False, False), (True, True), (True, False)]:
-        links = [{**made, "scheduled": scheduled} for made in plan["links"]]
-        found = tables({**plan, "links": links, "collapse": collapse})
+        found = tables(plan, collapse=collapse, scheduled=scheduled)
         assert not difference(expected, found), f"scheduled {scheduled}, collapse {collapse}"
 
 
@@ -208,10 +209,7 @@ def test_a_packet_that_waits_at_the_end_is_neither_lost_nor_delivered() -> None:
         }
     )
     for scheduled in (False, True):
-        plan = scenario.plan()
-        for made in plan["links"]:
-            made["scheduled"] = scheduled
-        found = tables(plan)
+        found = tables(scenario.plan(), scheduled=scheduled)
         lost = int(found["streams"]["lost_packets"].sum())
         received = int(found["streams"]["received_packets"].sum())
         # 1000 bytes take 125 ms, from 16 ms on: 79 packets leave. The last sample is at the end.

@@ -92,7 +92,6 @@ def test_the_whole_plan() -> None:
         "ring": None,
         "mtu": 1500,
         "middlebox": None,
-        "scheduled": False,
     }
     config = {"profile was": "ns-2", "mss": 1000, "initial_ssthresh": None}
     config["acks"] = {"delayed": 100 * ms}
@@ -140,7 +139,6 @@ def test_the_whole_plan() -> None:
                     }
                 },
                 "ring": {"packets": 80, "wake": None, "bytes": None},
-                "scheduled": False,
                 "mtu": 1500,
                 "middlebox": None,
             },
@@ -173,7 +171,6 @@ def test_the_whole_plan() -> None:
                     }
                 },
                 "ring": {"packets": None, "wake": None, "bytes": 3000},
-                "scheduled": False,
                 "mtu": 1500,
                 "middlebox": None,
             },
@@ -278,7 +275,6 @@ def test_the_whole_plan() -> None:
         "goodput_interval": 100 * ms,
         "captures": [{"name": "lan.backward", "link": 3, "back": None, "snaplen": None}],
         "neighbours": [],
-        "collapse": True,
     }
 
 

@@ -11,7 +11,7 @@ use narrows_qdisc::fifo::PfifoConfig;
 use narrows_qdisc::{codel, drr, red, sfq};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{
-    Application, Connection, Draw, Framing, Kind, Link, Opener, Path, Plan, Queue, on_off,
+    Application, Connection, Draw, Framing, Kind, Link, Opener, Modes, Path, Plan, Queue, on_off,
 };
 use narrows_sim::tcp;
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -135,7 +135,6 @@ impl Case {
             opportunities_ms: None,
             framing: Framing { overhead: 38, min: 84, queue_overhead: 14 },
             queue: (self.queue)(limit),
-            scheduled: self.scheduled,
             ring: None,
             mtu: 1500,
             middlebox: None,
@@ -181,7 +180,10 @@ impl Case {
             captures: Vec::new(),
             changes: Vec::new(),
             neighbours: Vec::new(),
-            collapse: true,
+            modes: Modes {
+                scheduled: if self.scheduled { vec![0, 1] } else { Vec::new() },
+                ..Modes::default()
+            },
         }
     }
 

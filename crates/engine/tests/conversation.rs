@@ -9,7 +9,7 @@ use narrows_sim::plan::Plan;
 const PLAN: &str = concat!(
     r#"{"seed":1,"end":1000000000000,"end_when_done":false,"event_limit":1000,"nodes":["a","b"],"#,
     r#""links":[],"tcp":[],"paths":[],"applications":[],"queue_monitors":[],"link_monitors":[],"#,
-    r#""captures":[],"changes":[],"collapse":true}"#
+    r#""captures":[],"changes":[]}"#
 );
 
 fn talk(said: &str, change: impl FnOnce(&mut Plan) -> Result<(), String>) -> (bool, String) {

@@ -6,7 +6,7 @@ use narrows_example::typing::{BYTES, Shell, Typist};
 use narrows_qdisc::AnyConfig;
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_sim::plan::{
-    Application, Connection, Framing, Kind, Link, Monitor, Opener, Path, Plan, Queue, bulk,
+    Application, Connection, Framing, Kind, Link, Modes, Monitor, Opener, Path, Plan, Queue, bulk,
 };
 use narrows_sim::table::Column;
 use narrows_sim::{Simulation, tcp};
@@ -27,7 +27,6 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
         dns_exempt: false,
         framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
         queue,
-        scheduled: false,
         ring: None,
         mtu: 1500,
         middlebox: None,
@@ -54,7 +53,7 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),
-        collapse: true,
+        modes: Modes::default(),
     }
 }
 
@@ -187,7 +186,7 @@ fn an_echo_takes_a_round_trip_where_nobody_else_sends() {
 fn the_parts_work_together_and_with_ours() {
     let run = |queue: Queue, collapse| {
         let mut plan = network(10, Span::from_ms(20), queue);
-        plan.collapse = collapse;
+        plan.modes.collapse = collapse;
         plan.tcp[0].congestion = tcp::Congestion::custom("scalable", |_| Scalable);
         add_bulk(&mut plan, 4);
         add_typist(&mut plan, 100);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use narrows_capture::message::{self, Messages};
 use narrows_plugin::{Faults, Library, Part};
 use narrows_sim::application::voip::Voip;
-use narrows_sim::plan::Plan;
+use narrows_sim::plan::{Modes, Plan};
 use narrows_sim::record::MOST_QUERIES;
 use narrows_sim::table::{Column, Table};
 use narrows_sim::{Simulation as Engine, tcp};
@@ -50,18 +50,23 @@ const SOME_EVENTS: u64 = 16;
 impl Simulation {
     /// Creates a run of the plan at time zero. `plugins` are paths of shared objects; `queues` has a
     /// function for the name of a link, which makes its queue from a seed, and `controls` one for the
-    /// name of a congestion control. Raises ValueError if something is wrong with the plan, or with a
+    /// name of a congestion control. The modes `collapse` and `scheduled` (all links) are for tests: see
+    /// `narrows_sim::plan::Modes`. Raises ValueError if something is wrong with the plan, or with a
     /// part from outside.
     #[new]
-    #[pyo3(signature = (plan_json, plugins = Vec::new(), queues = None, controls = None))]
+    #[pyo3(signature = (plan_json, plugins = Vec::new(), queues = None, controls = None, *, collapse = true, scheduled = false))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 hands it over")]
     fn new(
         plan_json: &str,
         plugins: Vec<PathBuf>,
         queues: Option<&Bound<'_, PyDict>>,
         controls: Option<&Bound<'_, PyDict>>,
+        collapse: bool,
+        scheduled: bool,
     ) -> PyResult<Self> {
         let mut plan = read(plan_json).map_err(refused)?;
+        let links = if scheduled { plan.links.len() } else { 0 };
+        plan.modes = Modes { collapse, scheduled: (0..links).collect() };
         let faults = Faults::default();
         let outside = !plugins.is_empty() || queues.is_some() || controls.is_some();
         let libraries: Vec<Library> =

@@ -80,7 +80,7 @@ fn main() {
     let mut plan = common::dumbbell(flows as usize, mbit, queue);
     plan.end = Time::ZERO + Span::from_secs(seconds);
     plan.event_limit = u64::MAX;
-    plan.links[0].scheduled = name.starts_with("scheduled-");
+    plan.modes.scheduled = if name.starts_with("scheduled-") { vec![0] } else { Vec::new() };
     for link in &mut plan.links[..2] {
         link.delay = Span::from_ms(40);
     }

@@ -101,10 +101,10 @@ impl Network {
         let obstacles = find_obstacles(plan);
         let resolved = find_neighbours(plan);
         let mut links: Vec<Link> = Vec::with_capacity(plan.links.len());
-        for (index, link) in plan.links.iter().enumerate() {
+        for index in 0..plan.links.len() {
             let at_head = obstacles[index] || resolved[index];
             let looks = Looks { observed: observed[index], at_head };
-            let mut link = Link::new(link, &changes[index], plan.seed, looks);
+            let mut link = Link::new(plan, index, &changes[index], looks);
             link.has_obstacle = at_head;
             links.push(link);
         }
@@ -118,7 +118,7 @@ impl Network {
         }
         let paths = Paths::new(plan);
         paths.tell(&mut links);
-        if plan.collapse {
+        if plan.modes.collapse {
             find_shortcuts(plan, uses, &paths, &obstacles, &mut links);
         }
         Self {

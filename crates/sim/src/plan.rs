@@ -87,9 +87,26 @@ pub struct Plan {
     /// are known from the start.
     #[cfg_attr(feature = "serde", serde(default))]
     pub neighbours: Vec<NeighbourPair>,
-    /// Whether to compute what can be computed at once instead of scheduling an event for it. The
-    /// results are the same.
+    /// How to compute it. A plan in JSON cannot choose.
+    #[cfg_attr(feature = "serde", serde(skip))]
+    pub modes: Modes,
+}
+
+/// How to compute a plan. The results are the same in all modes, and tests compare them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Modes {
+    /// Whether to compute what can be computed at once instead of scheduling an event for it; true
+    /// by default.
     pub collapse: bool,
+    /// The links whose queue gets an event for every departure, even if its discipline needs none:
+    /// indices into `links`; none by default.
+    pub scheduled: Vec<usize>,
+}
+
+impl Default for Modes {
+    fn default() -> Self {
+        Self { collapse: true, scheduled: Vec::new() }
+    }
 }
 
 impl Plan {
@@ -134,7 +151,7 @@ impl Plan {
             changes: &self.changes,
             codepoints: &self.codepoints,
             neighbours: &self.neighbours,
-            collapse: self.collapse,
+            modes: &self.modes,
         }
     }
 }

@@ -237,7 +237,7 @@ fn shortcuts_around_them_change_no_result() {
         let mut plan = with_dns(6, queue);
         plan.end = Time::ZERO + Span::from_secs(15);
         let mut plain = plan.clone();
-        plain.collapse = false;
+        plain.modes.collapse = false;
         assert!(fingerprint(&run(plan)) == fingerprint(&run(plain)));
     }
 }

@@ -37,7 +37,7 @@ fn plan(queue: Queue) -> Plan {
 fn a_saturated_link_sends_as_much_as_its_rate_says() {
     for (queue, scheduled) in [(pfifo(200), false), (pfifo(200), true), (red_ecn(), false)] {
         let mut plan = plan(queue);
-        plan.links[0].scheduled = scheduled;
+        plan.modes.scheduled = if scheduled { vec![0] } else { Vec::new() };
         let simulation = run(plan);
         // Before, between and after the changes, and across each.
         let spans = [
@@ -69,7 +69,7 @@ fn shortcuts_change_no_result() {
     }
     plan.changes.push(LinkChange { delay: Some(Span::from_us(100)), ..change(3_000, 9_000_000) });
     let mut plain = plan.clone();
-    plain.collapse = false;
+    plain.modes.collapse = false;
     let (fast, plain) = (run(plan), run(plain));
     assert!(fast.events() < plain.events());
     assert!(fingerprint(&fast) == fingerprint(&plain));
@@ -79,7 +79,7 @@ fn shortcuts_change_no_result() {
 fn a_change_to_the_same_rate_changes_nothing() {
     for (queue, scheduled) in [(pfifo(60), false), (red_ecn(), false), (red_ecn(), true)] {
         let mut plan = dumbbell(5, 10, queue);
-        plan.links[0].scheduled = scheduled;
+        plan.modes.scheduled = if scheduled { vec![0] } else { Vec::new() };
         let expected = fingerprint(&run(plan.clone()));
         plan.changes = vec![change(3_000, 10_000_000), change(3_000, 10_000_000)];
         assert!(fingerprint(&run(plan.clone())) == expected);
@@ -158,10 +158,10 @@ fn a_queue_of_another_kind_drops_what_waits_and_one_of_its_kind_keeps_it() {
 fn a_new_limit_that_is_the_old_one_changes_nothing() {
     for queue in [pfifo(60), Queue::Codel(codel::Config::default())] {
         let mut plan = dumbbell(5, 10, queue.clone());
-        plan.links[0].scheduled = true;
+        plan.modes.scheduled.push(0);
         let expected = fingerprint(&run(plan.clone()));
         plan.changes = vec![LinkChange { queue: Some(queue), ..change(3_333, 10_000_000) }];
-        plan.links[0].scheduled = false;
+        plan.modes.scheduled.clear();
         assert!(fingerprint(&run(plan)) == expected);
     }
 }
@@ -174,7 +174,7 @@ fn turn(ms: u64, state: LinkState) -> LinkChange {
 fn a_link_that_was_down_sends_what_waited_at_its_full_rate() {
     for scheduled in [false, true] {
         let mut plan = dumbbell(10, 10, pfifo(200));
-        plan.links[0].scheduled = scheduled;
+        plan.modes.scheduled = if scheduled { vec![0] } else { Vec::new() };
         plan.link_monitors[0].interval = Span::from_ms(100);
         plan.changes = vec![turn(10_000, LinkState::Down), turn(12_000, LinkState::Up)];
         let simulation = run(plan);
@@ -198,8 +198,8 @@ fn a_link_that_stays_down_ends_nothing_but_its_traffic() {
     let (bytes, _) = between(&simulation, 10.5, 20.0);
     assert_eq!(bytes, 0.0);
     assert!(numbers(&table(&simulation, "flows"), "timeouts").iter().all(|&each| each > 1.0));
-    plan.collapse = false;
-    plan.links.iter_mut().for_each(|link| link.scheduled = true);
+    plan.modes.collapse = false;
+    plan.modes.scheduled = (0..plan.links.len()).collect();
     assert!(fingerprint(&simulation) == fingerprint(&run(plan)));
 }
 
@@ -211,14 +211,14 @@ fn what_waits_for_a_link_that_stays_down_never_reaches_the_queue_behind_it() {
     plan.link_monitors.clear();
     plan.changes = vec![LinkChange { link: 2, ..turn(5_000, LinkState::Down) }];
     let mut plain = plan.clone();
-    plain.collapse = false;
+    plain.modes.collapse = false;
     assert!(fingerprint(&run(plan.clone())) == fingerprint(&run(plain)));
     // Nor does what is in its ring then, because it is slow, if all links are scheduled.
     plan.links[2].ring = Some(Ring::packets(4));
     plan.links[2].rate = Rate::from_bps(1_000_000).expect("not zero");
     plan.changes[0].rate = plan.links[2].rate;
     let mut scheduled = plan.clone();
-    scheduled.links.iter_mut().for_each(|link| link.scheduled = true);
+    scheduled.modes.scheduled = (0..plan.links.len()).collect();
     assert!(fingerprint(&run(plan)) == fingerprint(&run(scheduled)));
 }
 

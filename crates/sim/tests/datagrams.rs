@@ -257,7 +257,7 @@ fn shortcuts_change_no_result_and_a_million_packets_a_second_meet_the_event_limi
     add(&mut plan, "udp", Kind::Udp(stream));
     add(&mut plan, "ping", Kind::Ping(probes(Span::from_ms(20), Spacing::Poisson)));
     let mut plain = plan.clone();
-    plain.collapse = false;
+    plain.modes.collapse = false;
     assert_eq!(fingerprint(&run(plan)), fingerprint(&run(plain)));
 
     let mut plan = quiet(1, 100, 1000);
@@ -350,9 +350,8 @@ fn a_link_that_follows_a_trace_gives_the_same_in_both_modes_and_without_shortcut
         plan.links[1].opportunities_ms = Some(ms.clone());
         add(&mut plan, "udp", Kind::Udp(constant(500_000)));
         let mut plain = plan.clone();
-        plan.links[0].scheduled = scheduled;
-        plan.links[1].scheduled = scheduled;
-        plain.collapse = false;
+        plan.modes.scheduled = if scheduled { vec![0, 1] } else { Vec::new() };
+        plain.modes.collapse = false;
         assert_eq!(fingerprint(&run(plan)), fingerprint(&run(plain)));
     }
 }

@@ -154,7 +154,7 @@ fn mixed(queue: Queue) -> Plan {
 fn neither_shortcuts_nor_prefetching_change_a_result() {
     for (name, queue) in fair_queues(40) {
         let mut plain = mixed(queue.clone());
-        plain.collapse = false;
+        plain.modes.collapse = false;
         let (fast, plain) = (run(mixed(queue.clone())), run(plain));
         assert!(fast.events() < plain.events(), "{name}");
         assert!(fingerprint(&fast) == fingerprint(&plain), "{name}: the tables differ");

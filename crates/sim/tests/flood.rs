@@ -5,7 +5,7 @@ use narrows_sim::plan::dns::client::{Client, Tcp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::{self, Cookies, HalfOpenLimits, Server};
 use narrows_sim::plan::flood::{Flood, Of, Queries};
-use narrows_sim::plan::{Application, Kind, Path, Plan, udp::Spacing};
+use narrows_sim::plan::{Application, Kind, Modes, Path, Plan, udp::Spacing};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Span, Time};
 
@@ -90,7 +90,7 @@ fn plan(flood: Flood, backlog: u32, limits: HalfOpenLimits, seconds: u64) -> Pla
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),
-        collapse: true,
+        modes: Modes::default(),
     }
 }
 
@@ -226,7 +226,7 @@ fn a_server_without_tcp_refuses_and_keeps_nothing() {
 fn results_do_not_depend_on_shortcuts() {
     let mut plan = plan(syns(500), 64, limits(Cookies::Never), 20);
     let with = fingerprint(&run(plan.clone()));
-    plan.collapse = false;
+    plan.modes.collapse = false;
     assert_eq!(with, fingerprint(&run(plan)));
 }
 

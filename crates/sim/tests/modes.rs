@@ -18,7 +18,7 @@ use narrows_units::{Bytes, Rate, Span, Time};
 fn scheduled(plan: &Plan, links: impl IntoIterator<Item = usize>) -> Plan {
     let mut plan = plan.clone();
     for link in links {
-        plan.links[link].scheduled = true;
+        plan.modes.scheduled.push(link);
     }
     plan
 }
@@ -33,7 +33,7 @@ fn check(name: &str, plan: &Plan) -> Simulation {
     for links in [0..1, 0..plan.links.len()] {
         for collapse in [true, false] {
             let mut other = scheduled(&plan, links.clone());
-            other.collapse = collapse;
+            other.modes.collapse = collapse;
             let other = run(other);
             assert!(other.events() > clocked.events(), "{name}: nothing was scheduled");
             assert!(
@@ -213,7 +213,7 @@ fn codel_plans() -> Vec<(&'static str, Plan)> {
 fn shortcuts_around_a_scheduled_link_change_no_result() {
     for (name, plan) in codel_plans() {
         let mut plain = plan.clone();
-        plain.collapse = false;
+        plain.modes.collapse = false;
         let (fast, plain) = (run(plan), run(plain));
         assert!(fast.events() < plain.events(), "{name}");
         assert!(fingerprint(&fast) == fingerprint(&plain), "{name}: the tables differ");
@@ -322,7 +322,7 @@ fn links_that_feed_each_other_in_a_circle_agree() {
             check(name, &plan);
         }
         let fast = run(plan.clone());
-        plan.collapse = false;
+        plan.modes.collapse = false;
         let plain = run(plan);
         assert!(fast.events() < plain.events(), "{name}");
         assert!(fingerprint(&fast) == fingerprint(&plain), "{name} in a circle: the tables differ");

@@ -58,7 +58,7 @@ fn a_packet_alone_takes_its_transmissions_and_delays() {
     let expected = 30.0 + 8.0 * 1038.0 * (1.0 / 100e6 + 1.0 / 10e6 + 1.0 / 100e6) * 1e3;
     for collapse in [true, false] {
         let mut plan = stream(64_000, 10, pfifo(1000));
-        plan.collapse = collapse;
+        plan.modes.collapse = collapse;
         let done = run(plan);
         let delays = table(&done, "delays");
         assert_eq!(texts(&delays, "direction"), ["there", "there"]);
@@ -140,11 +140,9 @@ fn whoever_measures_changes_nothing_and_shortcuts_change_no_delay() {
     for (name, plan) in plans() {
         let done = run(plan.clone());
         let mut others = [plan.clone(), plan.clone(), plan.clone()];
-        others[0].collapse = false;
-        for link in &mut others[1].links {
-            link.scheduled = true;
-        }
-        others[2].links[0].scheduled = true;
+        others[0].modes.collapse = false;
+        others[1].modes.scheduled = (0..plan.links.len()).collect();
+        others[2].modes.scheduled.push(0);
         for (number, other) in others.into_iter().enumerate() {
             assert!(fingerprint(&run(other)) == fingerprint(&done), "{name}: {number} differs");
         }
@@ -165,7 +163,7 @@ fn delays_are_those_between_captures_at_both_ends() {
     plan.one_way_monitor = monitor(&["stream"]);
     for collapse in [true, false] {
         let mut plan = plan.clone();
-        plan.collapse = collapse;
+        plan.modes.collapse = collapse;
         // What leaves on pair 0's first link, and what arrives on its last one.
         let leaving = Capture::of(2, "");
         let arriving = Capture { back: Some(4), ..Capture::of(5, "") };

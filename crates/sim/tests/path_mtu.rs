@@ -180,7 +180,7 @@ fn shortcuts_change_no_result() {
             link.delay = Span::from_us(700 * index as u64 + 13);
         }
         let mut plain = plan.clone();
-        plain.collapse = false;
+        plain.modes.collapse = false;
         let (fast, plain) = (run(plan), run(plain));
         assert!(fast.events() <= plain.events());
         let same = fingerprint(&fast) == fingerprint(&plain);

@@ -57,7 +57,7 @@ fn neither_shortcuts_nor_prefetching_change_a_result() {
     resolving.neighbours.push(NeighbourPair { there, back: there + 1 });
     for plan in [busy_plan(), unequal, equal, legacy, classic, changing, resolving] {
         let mut plain = plan.clone();
-        plain.collapse = false;
+        plain.modes.collapse = false;
         let (fast, plain, foreseeing) = (run(plan.clone()), run(plain), run_foreseeing(plan));
         assert!(fast.events() <= plain.events(), "{} {}", fast.events(), plain.events());
         assert_eq!(fingerprint(&fast), fingerprint(&plain));

@@ -198,7 +198,7 @@ fn settings_that_cannot_be_are_refused() {
 fn shortcuts_change_nothing() {
     let of = |collapse| {
         let mut plan = plan(2000);
-        plan.collapse = collapse;
+        plan.modes.collapse = collapse;
         plan.links[1].loss = 0.01.into();
         let found = rows(plan);
         [numbers(&found, "end_s"), numbers(&found, "first_s")]

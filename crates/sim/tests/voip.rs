@@ -151,7 +151,7 @@ fn a_call_that_nobody_hears_is_rated_as_bad_and_shortcuts_change_nothing() {
     calls.playout = Playout::Adaptive;
     let plan = with(plan, calls);
     let mut plain = plan.clone();
-    plain.collapse = false;
+    plain.modes.collapse = false;
     assert_eq!(fingerprint(&run(plan)), fingerprint(&run(plain)));
 }
 

@@ -7,7 +7,7 @@ use narrows_sim::plan::dns::client::Udp;
 use narrows_sim::plan::incast::{Incast, RoundTrip};
 use narrows_sim::plan::page::{Object, Page, Resolver};
 use narrows_sim::plan::responder::Responder;
-use narrows_sim::plan::{Application, Draw, Kind, Path, Plan};
+use narrows_sim::plan::{Application, Draw, Kind, Modes, Path, Plan};
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Span, Time};
 
@@ -55,7 +55,7 @@ fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),
-        collapse: true,
+        modes: Modes::default(),
     }
 }
 
@@ -381,7 +381,7 @@ fn results_do_not_depend_on_shortcuts() {
     let browsing = Page { responder: 3, browsers: 5, loads: 4, ..page(objects) };
     add(&mut plan, [Kind::Page(browsing), responder(Span::from_ms(2))]);
     let with = fingerprint(&run(plan.clone()));
-    plan.collapse = false;
+    plan.modes.collapse = false;
     assert_eq!(with, fingerprint(&run(plan)));
 }
 

@@ -7,7 +7,7 @@ use narrows_sim::plan::incast::RoundTrip;
 use narrows_sim::plan::page::{Object, Page};
 use narrows_sim::plan::responder::Responder;
 use narrows_sim::plan::secure::{SecureClient, SecureServer};
-use narrows_sim::plan::{Application, Capture, Draw, Kind, Path, Plan, Queue};
+use narrows_sim::plan::{Application, Capture, Draw, Kind, Modes, Path, Plan, Queue};
 use narrows_sim::{Simulation, quic, tcp, tls};
 use narrows_units::{Bytes, Span, Time};
 
@@ -86,7 +86,7 @@ fn plan(mbit: u64, queue: Queue) -> Plan {
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),
-        collapse: true,
+        modes: Modes::default(),
     }
 }
 
@@ -270,7 +270,7 @@ fn results_do_not_depend_on_shortcuts() {
         objects.extend((0..20).map(|_| object(8_000, &[0])));
         add(&mut plan, over, Page { browsers: 4, ..page(objects) });
         let with = fingerprint(&run(plan.clone()));
-        plan.collapse = false;
+        plan.modes.collapse = false;
         assert_eq!(with, fingerprint(&run(plan)));
     }
 }

@@ -17,7 +17,7 @@ use narrows_sim::plan::dns::client::{Attempts, Client, Reuse, Tcp};
 use narrows_sim::plan::dns::exchange::Sizes;
 use narrows_sim::plan::dns::server::{self, Server, WhenFull};
 use narrows_sim::plan::transfer::{Secondary, Transfer};
-use narrows_sim::plan::{Application, Capture, Framing, Kind, Link, Path, Plan, Queue};
+use narrows_sim::plan::{Application, Capture, Framing, Kind, Link, Modes, Path, Plan, Queue};
 use narrows_sim::tcp::{Config, Endpoint, Flags, Segment, Seq, SynOptions};
 use narrows_units::{Rate, Span, Time};
 
@@ -47,7 +47,6 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
         dns_exempt: false,
         framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
         queue: Queue::Pfifo(PfifoConfig { limit: 1000 }),
-        scheduled: false,
         ring: None,
         mtu: 1500,
         middlebox: None,
@@ -136,7 +135,7 @@ fn plan(seed: u64, loss: f64, bytes: (u32, u32)) -> Plan {
         captures: (0..4).map(|link| Capture::of(link, "")).collect(),
         changes: Vec::new(),
         neighbours: Vec::new(),
-        collapse: true,
+        modes: Modes::default(),
     }
 }
 

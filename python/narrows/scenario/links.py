@@ -66,7 +66,7 @@ class Middlebox(CheckedTable, declares="Middlebox"):  # noqa: D101
 class DirectionKeys(
     DeclaredTable,
     declares="Link",
-    without=("name", "from", "to", "opportunities_ms", "scheduled"),
+    without=("name", "from", "to", "opportunities_ms"),
     open=True,
 ):
     """One direction of a link."""

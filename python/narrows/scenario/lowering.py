@@ -87,7 +87,6 @@ def lower(
         **measured_delays.lower(scenario),
         "captures": [each._asdict() for each in captures.select(scenario)],
         "neighbours": neighbours,
-        "collapse": True,
     }
 
 
@@ -110,7 +109,6 @@ def _links(directions: list[Direction], index: dict[str, int]) -> list[dict[str,
             "from": index[direction.source],
             "to": index[direction.target],
             "opportunities_ms": direction.trace and direction.trace.opportunities,
-            "scheduled": False,
             **{key: part(value, direction.rate) for key, value in direction.keys.items()},
         }
         for direction in directions

@@ -4,7 +4,7 @@ use narrows_capture::message::Messages;
 use narrows_qdisc::Ecn;
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_sim::captured::{Captured, Content, Frame};
-use narrows_sim::plan::{Application, Capture, Framing, Kind, Link, Path, Plan, Queue, dns};
+use narrows_sim::plan::{Application, Capture, Framing, Kind, Link, Modes, Path, Plan, Queue, dns};
 use narrows_sim::ports;
 use narrows_sim::tcp::{Flags, SackBlocks, Segment, Seq, SynOptions};
 use narrows_units::{Rate, Span, Time};
@@ -34,7 +34,6 @@ pub(crate) fn plan() -> Plan {
         opportunities_ms: None,
         framing: Framing { overhead: 38, min: 84, queue_overhead: 14 },
         queue: Queue::Pfifo(PfifoConfig { limit: 100 }),
-        scheduled: false,
         ring: None,
         mtu: 1500,
         middlebox: None,
@@ -103,7 +102,7 @@ pub(crate) fn plan() -> Plan {
         captures: vec![Capture::of(DOWN, "down"), Capture::of(UP, "up")],
         changes: Vec::new(),
         neighbours: Vec::new(),
-        collapse: false,
+        modes: Modes { collapse: false, ..Modes::default() },
     }
 }
 

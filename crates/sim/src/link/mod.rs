@@ -18,7 +18,7 @@ pub(crate) use self::flight::Flights;
 use crate::maybe_index::MaybeIndex;
 use crate::packet::{Packet, PacketKind};
 use crate::paths::Next;
-use crate::plan::{Link as LinkPlan, LinkChange};
+use crate::plan::{Link as LinkPlan, LinkChange, Topology};
 
 /// One direction of a link. The fields that every packet touches come first and fit a cache line.
 #[derive(Debug)]
@@ -47,11 +47,19 @@ pub(crate) struct Link {
 const _: () = assert!(size_of::<Waiting<Packet>>() == 56);
 
 impl Link {
-    /// Creates a link. `changes` are those of this link.
-    pub(crate) fn new(plan: &LinkPlan, changes: &[&LinkChange], seed: u64, looks: Looks) -> Self {
+    /// Creates the link `index` of the plan. `changes` are those of this link.
+    pub(crate) fn new(
+        plan: &Topology<'_>,
+        index: usize,
+        changes: &[&LinkChange],
+        looks: Looks,
+    ) -> Self {
+        let link = &plan.links[index];
+        let scheduled = plan.modes.scheduled.contains(&index);
+        let config = narrows_link::Config { scheduled, ..link.into() };
         let changes: Vec<_> = changes.iter().map(|&change| change.clone().into()).collect();
         Self {
-            transmitter: Transmitter::new(&plan.into(), &changes, seed, &plan.name, looks),
+            transmitter: Transmitter::new(&config, &changes, plan.seed, &link.name, looks),
             lookahead: Span::ZERO,
             armed: MaybeTime::NONE,
             expected: 0,

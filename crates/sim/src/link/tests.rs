@@ -8,7 +8,7 @@ use super::*;
 use crate::agenda::Event;
 use crate::network::Network;
 use crate::packet::Stamp;
-use crate::plan::{Framing, Path, Plan, Queue};
+use crate::plan::{Framing, Modes, Path, Plan, Queue};
 
 fn ms(ms: u64) -> Time {
     Time::ZERO + Span::from_ms(ms)
@@ -27,7 +27,6 @@ fn link(name: &str, from: usize, to: usize, queue: Queue) -> LinkPlan {
         opportunities_ms: None,
         framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
         queue,
-        scheduled: false,
         ring: None,
         mtu: 1500,
         middlebox: None,
@@ -68,7 +67,7 @@ fn dropped_packets_give_back_their_sack_blocks() {
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),
-        collapse: true,
+        modes: Modes::default(),
     };
     plan.check().expect("the plan is sound");
     let uses = [0, 1].map(|path| Use { path, bytes: 40, dns: false });

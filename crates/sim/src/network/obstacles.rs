@@ -250,7 +250,7 @@ mod tests {
 
     use super::*;
     use crate::packet::Stamp;
-    use crate::plan::{Framing, Path, Plan, Queue};
+    use crate::plan::{Framing, Modes, Path, Plan, Queue};
     use narrows_apps::Use;
     use narrows_transport::tcp::{Flags, Segment, Seq, SynOptions};
 
@@ -269,7 +269,6 @@ mod tests {
             opportunities_ms: None,
             framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
             queue: Queue::Pfifo(PfifoConfig::default()),
-            scheduled: false,
             ring: None,
             mtu: 1500,
             middlebox: (index == at)
@@ -299,7 +298,7 @@ mod tests {
             captures: Vec::new(),
             changes: Vec::new(),
             neighbours: Vec::new(),
-            collapse,
+            modes: Modes { collapse, ..Modes::default() },
         };
         plan.check().expect("the plan is sound");
         let uses = [0, 1].map(|path| Use { path, bytes: 40, dns: false });

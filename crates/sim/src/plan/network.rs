@@ -9,7 +9,7 @@ pub use narrows_link::{Distribution, Framing, GilbertElliott, Jitter, LinkState,
 pub use narrows_qdisc::AnyConfig as Queue;
 use narrows_qdisc::fifo::PfifoConfig;
 
-use super::Application;
+use super::{Application, Modes};
 
 /// What the network knows of a plan: everything but what its applications do. The fields are the plan's.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct Topology<'a> {
     pub(crate) changes: &'a [LinkChange],
     pub(crate) codepoints: &'a [Codepoint],
     pub(crate) neighbours: &'a [NeighbourPair],
-    pub(crate) collapse: bool,
+    pub(crate) modes: &'a Modes,
 }
 
 keys! {
@@ -101,9 +101,6 @@ keys! {
         /// Exempts DNS packets from `delay`, `jitter` and `loss`; false by default.
         // As in the classful queue of Harhalakis et al., 2011.
         dns_exempt: bool = false, any();
-        /// Whether every departure from the queue gets an event, even if the discipline needs none.
-        /// The results are the same; this is for tests and measurements.
-        scheduled: bool = false, any();
     }
 }
 
@@ -120,7 +117,7 @@ impl From<&Link> for narrows_link::Config {
             loss: link.loss,
             longest: link.mtu,
             exempt_foreground: link.dns_exempt,
-            scheduled: link.scheduled,
+            ..Self::default()
         }
     }
 }

@@ -3,8 +3,8 @@
 use narrows_qdisc::fifo::PfifoConfig;
 use narrows_qdisc::red;
 use narrows_sim::plan::{
-    Application, Connection, Distribution, Draw, Framing, Jitter, Kind, Link, Monitor, Opener,
-    Path, Plan, Queue, Ring, bulk, dns, on_off,
+    Application, Connection, Distribution, Draw, Framing, Jitter, Kind, Link, Modes, Monitor,
+    Opener, Path, Plan, Queue, Ring, bulk, dns, on_off,
 };
 use narrows_sim::table::{Column, Table};
 use narrows_sim::{Simulation, tcp, tls};
@@ -33,7 +33,6 @@ pub(crate) fn link(
         opportunities_ms: None,
         framing: ETHERNET,
         queue,
-        scheduled: false,
         ring: None,
         mtu: 1500,
         middlebox: None,
@@ -75,7 +74,7 @@ pub(crate) fn dumbbell(pairs: usize, mbit: u64, queue: Queue) -> Plan {
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),
-        collapse: true,
+        modes: Modes::default(),
     };
     for pair in 0..pairs {
         let (sender, receiver) = (plan.nodes.len(), plan.nodes.len() + 1);
@@ -474,6 +473,6 @@ pub(crate) fn client_and_server(
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: Vec::new(),
-        collapse: true,
+        modes: Modes::default(),
     }
 }

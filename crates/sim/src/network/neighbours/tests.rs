@@ -5,7 +5,7 @@ use narrows_units::Rate;
 
 use super::*;
 use crate::packet::{PacketKind, Stamp};
-use crate::plan::{Framing, Link as LinkPlan, Path, Plan, Queue};
+use crate::plan::{Framing, Link as LinkPlan, Modes, Path, Plan, Queue};
 
 /// Returns a plan of a host, two routers and a host in a row. Links 0 to 2 lead there and 3 to 5
 /// back; each takes a millisecond. The routers resolve each other's addresses. `loss` is the loss
@@ -24,7 +24,6 @@ fn plan(loss: f64) -> Plan {
         opportunities_ms: None,
         framing: Framing { overhead: 0, min: 0, queue_overhead: 0 },
         queue: Queue::Pfifo(PfifoConfig::default()),
-        scheduled: false,
         ring: None,
         mtu: 1500,
         middlebox: None,
@@ -55,7 +54,7 @@ fn plan(loss: f64) -> Plan {
         captures: Vec::new(),
         changes: Vec::new(),
         neighbours: vec![NeighbourPair { there: 2, back: 3 }],
-        collapse: true,
+        modes: Modes::default(),
     }
 }
 

@@ -26,13 +26,13 @@ FEWER = "set it lower, in this group or in others"
 _PLAN_KEYS = {
     *("seed", "end", "end_when_done", "event_limit", "nodes", "links", "changes", "tcp", "paths"),
     *("applications", "queue_monitors", "link_monitors", "goodput_interval", "captures"),
-    *("collapse", "flow_samples", "flow_monitor", "codepoints"),
+    *("flow_samples", "flow_monitor", "codepoints"),
     # Known, but needs nothing: Linux resolves addresses on every link.
     "neighbours",
 }
 _LINK_KEYS = {
     *("name", "from", "to", "rate", "delay", "jitter", "loss", "dns_exempt", "framing", "queue"),
-    *("ring", "mtu", "middlebox", "scheduled"),
+    *("ring", "mtu", "middlebox"),
 }
 _SCENARIO_KEYS = {
     "opportunities_ms": "rate_trace",
