@@ -1,5 +1,7 @@
 //! Results as tables: named columns of numbers or names.
 
+use std::collections::BTreeMap;
+
 /// A table.
 #[derive(Clone, Debug)]
 pub struct Table {
@@ -23,7 +25,72 @@ pub enum Column {
     /// Yes or no.
     Bool(Vec<bool>),
     /// Names.
-    Text(Vec<String>),
+    Text(Texts),
+}
+
+/// A column of names. Each different one is held once, because rows often have the same.
+#[derive(Clone, Debug, Default)]
+pub struct Texts {
+    codes: Vec<u32>,
+    numbers: BTreeMap<String, u32>,
+    last: String,
+}
+
+impl Texts {
+    fn with_capacity(rows: usize) -> Self {
+        Self { codes: Vec::with_capacity(rows), ..Self::default() }
+    }
+
+    /// Returns the number of each row's text.
+    pub fn codes(&self) -> &[u32] {
+        &self.codes
+    }
+
+    /// Returns the different texts in the order of their numbers, which is that of their first rows.
+    pub fn different(&self) -> Vec<&str> {
+        let mut found = vec![""; self.numbers.len()];
+        for (text, &number) in &self.numbers {
+            found[number as usize] = text;
+        }
+        found
+    }
+
+    /// Returns each row's text.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        let different = self.different();
+        self.codes.iter().map(move |&code| different[code as usize])
+    }
+}
+
+impl<T: AsRef<str> + Into<String>> Extend<T> for Texts {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, texts: I) {
+        for text in texts {
+            let code = match self.codes.last() {
+                // Neighbouring rows are often alike. For texts this short, a loop beats `memcmp`.
+                Some(&code) if text.as_ref().bytes().eq(self.last.bytes()) => code,
+                _ => {
+                    let new = self.numbers.len() as u32;
+                    self.last = text.into();
+                    *self.numbers.entry(self.last.clone()).or_insert(new)
+                }
+            };
+            self.codes.push(code);
+        }
+    }
+}
+
+impl<T: AsRef<str> + Into<String>> FromIterator<T> for Texts {
+    fn from_iter<I: IntoIterator<Item = T>>(texts: I) -> Self {
+        let mut column = Self::default();
+        column.extend(texts);
+        column
+    }
+}
+
+impl<const N: usize> PartialEq<[&str; N]> for Texts {
+    fn eq(&self, other: &[&str; N]) -> bool {
+        self.iter().eq(other.iter().copied())
+    }
 }
 
 impl Column {
@@ -35,7 +102,7 @@ impl Column {
             Self::U32(values) => values.len(),
             Self::U8(values) => values.len(),
             Self::Bool(values) => values.len(),
-            Self::Text(values) => values.len(),
+            Self::Text(values) => values.codes.len(),
         }
     }
 
@@ -62,7 +129,7 @@ impl Table {
                 (Column::U32(mine), Column::U32(theirs)) => mine.extend(theirs),
                 (Column::U8(mine), Column::U8(theirs)) => mine.extend(theirs),
                 (Column::Bool(mine), Column::Bool(theirs)) => mine.extend(theirs),
-                (Column::Text(mine), Column::Text(theirs)) => mine.extend(theirs),
+                (Column::Text(mine), Column::Text(theirs)) => mine.extend(theirs.iter()),
                 _ => panic!("column {name} has two types"),
             }
         }
@@ -100,17 +167,27 @@ pub struct ColumnHead {
 pub trait Cell: Sized {
     /// Its name in run folders.
     const KIND: &'static str;
+    /// A column while it is filled.
+    type Values: Extend<Self>;
+
+    /// Returns an empty column with room for some rows.
+    fn room(rows: usize) -> Self::Values;
 
     /// Makes a column.
-    fn column(values: Vec<Self>) -> Column;
+    fn column(values: Self::Values) -> Column;
 }
 
 macro_rules! cells {
-    ($($type:ty: $variant:ident = $kind:literal;)+) => {$(
+    ($($type:ty: $variant:ident($values:ty) = $kind:literal;)+) => {$(
         impl Cell for $type {
             const KIND: &'static str = $kind;
+            type Values = $values;
 
-            fn column(values: Vec<Self>) -> Column {
+            fn room(rows: usize) -> $values {
+                <$values>::with_capacity(rows)
+            }
+
+            fn column(values: $values) -> Column {
                 Column::$variant(values)
             }
         }
@@ -118,12 +195,13 @@ macro_rules! cells {
 }
 
 cells! {
-    f64: F64 = "f64";
-    u64: U64 = "u64";
-    u32: U32 = "u32";
-    u8: U8 = "u8";
-    bool: Bool = "bool";
-    String: Text = "string";
+    f64: F64(Vec<f64>) = "f64";
+    u64: U64(Vec<u64>) = "u64";
+    u32: U32(Vec<u32>) = "u32";
+    u8: U8(Vec<u8>) = "u8";
+    bool: Bool(Vec<bool>) = "bool";
+    String: Text(Texts) = "string";
+    &'static str: Text(Texts) = "string";
 }
 
 /// Declares the rows of a table: each column with its meaning, name, type, unit and notes
@@ -162,9 +240,9 @@ macro_rules! __rows {
 
             /// Makes the table.
             $visible fn table(rows: impl Iterator<Item = Self>) -> $crate::table::Table {
-                $(let mut $column = Vec::with_capacity(rows.size_hint().0);)+
+                $(let mut $column = <$type as $crate::table::Cell>::room(rows.size_hint().0);)+
                 for row in rows {
-                    $($column.push(row.$column);)+
+                    $($column.extend([row.$column]);)+
                 }
                 let columns = vec![$((
                     stringify!($column),
@@ -176,3 +254,18 @@ macro_rules! __rows {
     };
 }
 pub use __rows as rows;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_held_once_and_numbered_by_its_first_row() {
+        let mut texts: Texts = ["", "b", "b", "a", "", "ba"].into_iter().collect();
+        assert_eq!(texts.codes(), [0, 1, 1, 2, 0, 3]);
+        assert_eq!(texts.different(), ["", "b", "a", "ba"]);
+        texts.extend(["a", "c"]);
+        assert_eq!(texts, ["", "b", "b", "a", "", "ba", "a", "c"]);
+        assert_eq!(texts.codes()[6..], [2, 4]);
+    }
+}

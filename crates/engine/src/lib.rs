@@ -214,7 +214,7 @@ fn write_column(to: &mut Vec<u8>, column: &Column) -> io::Result<&'static str> {
             "bool"
         }
         Column::Text(values) => {
-            serde_json::to_writer(to, values)?;
+            serde_json::to_writer(to, &values.iter().collect::<Vec<_>>())?;
             "string"
         }
     })

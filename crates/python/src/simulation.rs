@@ -9,11 +9,10 @@ use narrows_sim::plan::{Modes, Plan};
 use narrows_sim::record::MOST_QUERIES;
 use narrows_sim::table::{Column, Table};
 use narrows_sim::{Simulation as Engine, tcp};
-use numpy::IntoPyArray;
+use numpy::{IntoPyArray as _, ToPyArray as _};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::collections::HashMap;
 
 use crate::{controls, outside};
 
@@ -166,10 +165,12 @@ impl Simulation {
                     Column::U8(values) => table.set_item(name, values.into_pyarray(py))?,
                     Column::Bool(values) => table.set_item(name, values.into_pyarray(py))?,
                     Column::Text(values) if coded => {
-                        let (codes, names) = code(&values);
-                        table.set_item(name, (codes.into_pyarray(py), names))?;
+                        let codes = values.codes().to_pyarray(py);
+                        table.set_item(name, (codes, values.different()))?;
                     }
-                    Column::Text(values) => table.set_item(name, values)?,
+                    Column::Text(values) => {
+                        table.set_item(name, values.iter().collect::<Vec<_>>())?;
+                    }
                 }
             }
             result.set_item(name, table)?;
@@ -231,19 +232,6 @@ fn plan_schema() -> PyResult<String> {
 fn dns_sizes(queries: u64, query_bytes: u16, reply_bytes: u16) -> (u16, u16) {
     let messages = Messages::for_queries(queries);
     (messages.min_query_bytes(reply_bytes), messages.min_reply_bytes(query_bytes))
-}
-
-/// Returns the number of each row's text, and the different texts in the order of their first rows.
-fn code(values: &[String]) -> (Vec<u32>, Vec<&str>) {
-    let mut numbers = HashMap::new();
-    let mut texts: Vec<&str> = Vec::new();
-    let codes = values.iter().map(|value| {
-        *numbers.entry(value.as_str()).or_insert_with(|| {
-            texts.push(value);
-            texts.len() as u32 - 1
-        })
-    });
-    (codes.collect(), texts)
 }
 
 fn read(plan_json: &str) -> Result<Plan, serde_json::Error> {

@@ -51,7 +51,7 @@ fn sum(table: &Table, column: &str) -> f64 {
 
 fn texts(table: &Table, name: &str) -> Vec<String> {
     match table.columns.iter().find(|(column, _)| *column == name) {
-        Some((_, Column::Text(values))) => values.clone(),
+        Some((_, Column::Text(values))) => values.iter().map(str::to_owned).collect(),
         other => panic!("{other:?}"),
     }
 }

@@ -252,7 +252,7 @@ fn drops_at_dequeue_are_counted_and_told_to_those_who_ask() {
 
 fn texts(table: &Table, name: &str) -> Vec<String> {
     match table.columns.iter().find(|(column, _)| *column == name) {
-        Some((_, Column::Text(values))) => values.clone(),
+        Some((_, Column::Text(values))) => values.iter().map(str::to_owned).collect(),
         _ => panic!("no texts are called {name}"),
     }
 }

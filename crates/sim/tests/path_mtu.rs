@@ -13,7 +13,7 @@ use narrows_units::{Span, Time};
 fn texts(simulation: &Simulation, of: &str, name: &str) -> Vec<String> {
     let table = table(simulation, of);
     match table.columns.iter().find(|(column, _)| *column == name) {
-        Some((_, Column::Text(values))) => values.clone(),
+        Some((_, Column::Text(values))) => values.iter().map(str::to_owned).collect(),
         other => panic!("{other:?}"),
     }
 }

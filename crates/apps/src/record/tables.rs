@@ -72,20 +72,20 @@ rows! {
         /// `answered`, `late`, `query-lost`, `reply-lost`, `truncated`, `refused`, `closed`,
         /// `reset`, `timed-out` (nothing arrived, no loss is known) or `pending` (open at the end
         /// of the run).
-        fate: String [""];
+        fate: &'static str [""];
         /// The link at which a packet was lost; empty: none was.
         lost_at: String [""];
         /// Why it was lost: `overflow`, `early` or `forced` in the queue, `wire`, `mtu`,
         /// `reassembly` (its fragments arrived late), `no-neighbour` (ARP gave no address), or what
         /// a middlebox dropped: `middlebox-dns-length`, `middlebox-fragment`, `middlebox-too-big`,
         /// `middlebox-tcp-53`, `middlebox-syn-data`; empty: it was not.
-        reason: String [""];
+        reason: &'static str [""];
         /// When the first byte of its answer arrived.
         first_byte_s: f64 ["s", null];
         /// When its answer arrived; null: none did.
         received_s: f64 ["s", null];
         /// What carried it: `udp`, `tcp`, `tls`, `https`, `quic` or `http3`.
-        transport: String [""];
+        transport: &'static str [""];
         /// Whether it used a connection that had carried a query before.
         reused: bool [""];
         /// Round trips before the query could be sent.
@@ -165,7 +165,7 @@ fn attempts(records: &Records, environment: &Environment<'_>) -> Table {
         query: row.query,
         attempt: row.attempt,
         sent_s: row.sent.as_secs_f64(),
-        fate: row.fate.name().to_owned(),
+        fate: row.fate.name(),
         lost_at: match row.fate {
             Fate::QueryLost(link, _) | Fate::ReplyLost(link, _) => {
                 environment.links[link as usize].0.to_owned()
@@ -173,12 +173,12 @@ fn attempts(records: &Records, environment: &Environment<'_>) -> Table {
             _ => String::new(),
         },
         reason: match row.fate {
-            Fate::QueryLost(_, reason) | Fate::ReplyLost(_, reason) => reason.name().to_owned(),
-            _ => String::new(),
+            Fate::QueryLost(_, reason) | Fate::ReplyLost(_, reason) => reason.name(),
+            _ => "",
         },
         first_byte_s: seconds(row.first_byte),
         received_s: seconds(row.received),
-        transport: row.transport.name().to_owned(),
+        transport: row.transport.name(),
         reused: row.reused,
         handshake_round_trips: row.handshakes,
         handshake_ms: row.handshake.map_or(f64::NAN, |span| span.as_secs_f64() * 1e3),

@@ -169,7 +169,7 @@ fn text(column: &Column) -> Vec<String> {
         Column::U32(values) => all(values),
         Column::U8(values) => all(values),
         Column::Bool(values) => all(values),
-        Column::Text(values) => all(values),
+        Column::Text(values) => values.iter().map(str::to_owned).collect(),
     }
 }
 

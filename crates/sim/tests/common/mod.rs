@@ -285,7 +285,7 @@ pub(crate) fn numbers(table: &Table, name: &str) -> Vec<f64> {
 /// A column of names.
 pub(crate) fn texts<'a>(table: &'a Table, name: &str) -> Vec<&'a str> {
     match table.columns.iter().find(|(column, _)| *column == name) {
-        Some((_, Column::Text(values))) => values.iter().map(String::as_str).collect(),
+        Some((_, Column::Text(values))) => values.iter().collect(),
         found => panic!("{name} should hold names: {found:?}"),
     }
 }

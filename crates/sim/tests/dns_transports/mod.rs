@@ -78,7 +78,7 @@ fn texts(simulation: &Simulation, name: &str, column: &str) -> Vec<String> {
     let table = table(simulation, name);
     let found = table.columns.iter().find(|(other, _)| *other == column);
     match found {
-        Some((_, Column::Text(values))) => values.clone(),
+        Some((_, Column::Text(values))) => values.iter().map(str::to_owned).collect(),
         other => panic!("{column}: {other:?}"),
     }
 }
