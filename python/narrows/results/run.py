@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import polars as pl
 
 from narrows.foreign_text import regular_bytes
@@ -402,14 +403,16 @@ def _fates(queries: Any, attempts: pl.DataFrame) -> pl.Series:
         .then(pl.format("{}: {} at {}", "fate", "reason", "lost_at"))
         .otherwise(pl.col("fate"))
     )
+    order = np.lexsort((attempts["attempt"].to_numpy(), attempts["query"].to_numpy()))
     each = (
-        attempts.lazy()
-        .sort("query", "attempt")
-        .select("query", words.alias("fates"))
+        attempts.select("query", words.alias("fates"))[order]
+        .with_columns(pl.col("query").set_sorted())
         .group_by("query", maintain_order=True)
         .agg("fates")
     )
-    ids = pl.LazyFrame({"query": pl.Series(queries, dtype=pl.UInt32)}).with_row_index("row")
-    joined = ids.join(each, on="query", how="left").sort("row")
-    none = pl.lit([], dtype=pl.List(pl.String))
-    return joined.select(pl.col("fates").fill_null(none)).collect().get_column("fates")
+    ids = pl.Series("query", queries, dtype=pl.UInt32)
+    if not ids.equals(each["query"]):
+        none = pl.lit([], dtype=pl.List(pl.String))
+        each = ids.to_frame().join(each, on="query", how="left", maintain_order="left")
+        each = each.with_columns(pl.col("fates").fill_null(none))
+    return each["fates"]
