@@ -6,11 +6,12 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pytest
 from synthetic_run import LINK, synthetic_run
 
-from narrows.records.numbers import reached
+from narrows.records.numbers import percentile, reached
 from narrows.results import Run, summary_table
 from narrows.results.extras import records
 from narrows.results.intervals import newcombe, wilson
@@ -31,6 +32,15 @@ def test_a_summary_is_plain_json_and_the_same_each_time(run: Run) -> None:
     text = json.dumps(run.summary, allow_nan=False)
     assert json.loads(text) == run.summary
     assert json.dumps(summarise(run.tables, run.end_s)) == text
+
+
+def test_a_percentile_is_numpys_quantile_to_the_last_bit() -> None:
+    draws = np.random.default_rng(1)
+    for count in (1, 2, 3, 7, 40, 501):
+        values = draws.lognormal(3.0, 2.0, count)
+        for share in (0.0, 0.05, 0.5, 0.95, 1.0, *draws.random(20)):
+            assert percentile(values, share) == np.quantile(values, share)
+    assert percentile([], 0.5) is None
 
 
 def test_dns_counts_add_up(run: Run) -> None:

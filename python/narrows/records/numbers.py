@@ -33,7 +33,15 @@ def percentile(values: Sequence[float] | Floats, share: float) -> float | None:
     """The linearly interpolated quantile of ``values`` (Hyndman and Fan's type 7), if any."""
     if len(values) == 0:
         return None
-    return float(np.quantile(np.asarray(values, dtype=np.float64), share))
+    # What np.quantile does for one share, to the last bit, in a tenth of its time.
+    place = share * (len(values) - 1)
+    low = math.floor(place)
+    part, high = place - low, min(low + 1, len(values) - 1)
+    ranked = np.partition(np.asarray(values, dtype=np.float64), (low, high))
+    below, above = float(ranked[low]), float(ranked[high])
+    if part < 0.5:
+        return below + (above - below) * part
+    return above - (above - below) * (1 - part)
 
 
 def reached(values: Sequence[float] | Floats, percent: int) -> float | None:
@@ -50,7 +58,7 @@ def reached(values: Sequence[float] | Floats, percent: int) -> float | None:
         return None
     # This counts in whole numbers, because 0.95 of a count is not exact.
     rank = max(1, -(-percent * len(values) // 100))
-    return float(np.sort(np.asarray(values, dtype=np.float64))[rank - 1])
+    return float(np.partition(np.asarray(values, dtype=np.float64), rank - 1)[rank - 1])
 
 
 def total(values: Iterable[float | None]) -> float | None:
