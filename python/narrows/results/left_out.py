@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from narrows.results.extras import records
-from narrows.results.metrics import completed_text
+from narrows.results.metrics import completed_text, recorded
 
 
 def left_out(
@@ -23,7 +22,7 @@ def left_out(
         shown: The paths of the metrics that are shown; None: all are.
     """
     found = []
-    for name, record in records().items():
+    for name, record in recorded(summaries).items():
         if record.completed is None:
             continue
         for path, title, of_runs in _parts(summaries, name, record.title):

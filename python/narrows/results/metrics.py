@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -106,10 +106,16 @@ def _metrics(
     if len(groups) >= fewest_groups:
         for group, values in groups.items():
             yield from _flows(values, f"flows.groups.{group}", f"TCP group {group}", tcp)
-    # The registry of kinds is needed only if the summary has metrics of theirs.
-    if summary.keys() - _OF_EVERY_RUN:
-        for name, record in records().items():
-            yield from _extra(summary.get(name), record, details=details)
+    for name, record in recorded([summary]).items():
+        yield from _extra(summary.get(name), record, details=details)
+
+
+def recorded(summaries: Iterable[Mapping[str, Any]]) -> Mapping[str, Record]:
+    """The records of kinds of traffic, or none if no summary has a section of theirs.
+
+    To load all kinds takes a while.
+    """
+    return records() if any(summary.keys() - _OF_EVERY_RUN for summary in summaries) else {}
 
 
 def _flows(
