@@ -168,15 +168,15 @@ impl<T> Link<T> {
         let &Packet { bytes, dscp, ports, hosts, .. } = &packet;
         let bytes = u16::try_from(bytes).expect("it was checked");
         let mut parcel = Parcel { bytes, ecn: packet.ecn, pushed_at: now, washed: false, packet };
+        let seen = Seen { ports, hosts, dscp };
         if self.transmitter.is_scheduled() {
-            let seen = Seen { ports, hosts, dscp };
             let due_at = self.transmitter.arrive(now, parcel, seen, 0, &mut self.released);
             self.take_released();
             if due_at.is_some() {
                 self.departs_at = due_at.into();
             }
         } else {
-            let passage = self.transmitter.enqueue(now, &mut parcel, &mut self.dropped);
+            let passage = self.transmitter.enqueue(now, &mut parcel, |_| seen, &mut self.dropped);
             let sent_at = self.transmitter.transmitted_at();
             let at = if matches!(passage, Passage::Dropped(_)) { now } else { sent_at };
             self.let_out(parcel, passage, at);

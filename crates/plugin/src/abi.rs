@@ -1,73 +1,19 @@
 //! `include/narrows.h`, in Rust. The header's comments say what each member means; a test compiles
-//! it and compares sizes and places.
+//! it and compares sizes and places. `narrows_packet` is [`PacketView`].
 
 use std::ffi::{c_char, c_int, c_void};
 
-use narrows_qdisc::Protocol;
+use narrows_qdisc::PacketView;
 
-use crate::{PacketView, Sending};
+use crate::Sending;
 
 /// `NARROWS_ABI`
 pub const ABI: u32 = 2;
 /// `NARROWS_NONE`, `NARROWS_NEVER`
 pub(crate) const NONE: u64 = u64::MAX;
 
-/// `narrows_packet`
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CPacket {
-    /// `handle`
-    pub handle: u64,
-    /// `flow`
-    pub flow: u64,
-    /// `arrived`, in picoseconds
-    pub arrived: u64,
-    /// `bytes`
-    pub bytes: u32,
-    /// `source`
-    pub source: u32,
-    /// `destination`
-    pub destination: u32,
-    /// `source_port`
-    pub source_port: u16,
-    /// `destination_port`
-    pub destination_port: u16,
-    /// `ecn`
-    pub ecn: u8,
-    /// `protocol`
-    pub protocol: u8,
-    /// `dscp`
-    pub dscp: u8,
-    /// `reserved`
-    pub reserved: [u8; 5],
-}
-
-impl From<&PacketView> for CPacket {
-    #[inline]
-    fn from(packet: &PacketView) -> Self {
-        Self {
-            handle: packet.handle,
-            flow: packet.flow,
-            arrived: packet.arrived.as_ps(),
-            bytes: packet.bytes,
-            source: packet.hosts.0,
-            destination: packet.hosts.1,
-            source_port: packet.ports.0,
-            destination_port: packet.ports.1,
-            ecn: packet.ecn as u8,
-            protocol: match packet.protocol {
-                Protocol::Other => 0,
-                Protocol::Udp => 1,
-                Protocol::Tcp => 2,
-            },
-            dscp: packet.dscp,
-            reserved: [0; 5],
-        }
-    }
-}
-
 /// `admit` and `release` of `narrows_queue`
-pub type Decide = unsafe extern "C" fn(*mut c_void, u32, u64, u64, *const CPacket) -> c_int;
+pub type Decide = unsafe extern "C" fn(*mut c_void, u32, u64, u64, *const PacketView) -> c_int;
 
 pub(crate) type Create = unsafe extern "C" fn(*const CStart) -> *mut c_void;
 pub(crate) type Destroy = unsafe extern "C" fn(*mut c_void);
@@ -121,7 +67,7 @@ unsafe impl Send for CQueue {}
 unsafe impl Sync for CQueue {}
 
 pub(crate) type Enqueue =
-    unsafe extern "C" fn(*mut c_void, u64, *const CPacket, *mut CActions) -> c_int;
+    unsafe extern "C" fn(*mut c_void, u64, *const PacketView, *mut CActions) -> c_int;
 
 /// `narrows_ack`
 #[repr(C)]

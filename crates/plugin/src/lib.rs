@@ -13,14 +13,12 @@ mod faults;
 mod full;
 mod library;
 mod native;
-mod packet;
 mod short;
 
-pub use abi::{ABI, CAck, CPacket, Decide, Hear};
+pub use abi::{ABI, CAck, Decide, Hear};
 pub use control::{Call, Reno, Sending, Steer, SteeredControl};
 pub use faults::{Fault, Faults, FromOutside, Part};
-pub use full::{Actions, Full, FullQueue};
+pub use full::{Full, full_queue};
 pub use library::{Library, LoadError, Offered, OfferedControl};
 pub use native::{Bare, BareControl};
-pub use packet::{Decision, PacketView};
-pub use short::{Short, ShortQueue};
+pub use short::{Short, short_queue};

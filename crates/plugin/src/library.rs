@@ -13,8 +13,8 @@ use narrows_units::settings::Given;
 
 use crate::abi::{ABI, CControl, COffer, CQueue};
 use crate::control::NOTHING_SET;
-use crate::native::{BareControl, Native};
-use crate::{Call, Faults, FullQueue, Part, Reno, ShortQueue, SteeredControl};
+use crate::native::BareControl;
+use crate::{Call, Faults, Part, Reno, SteeredControl, full_queue, short_queue};
 
 /// A shared object that is loaded.
 pub(crate) struct Loaded(
@@ -171,22 +171,15 @@ impl Offered<'_> {
         faults: &Faults,
     ) -> Result<AnyConfig, String> {
         let (queue, loaded) = (self.queue, Arc::clone(&self.library.loaded));
-        let (settings, faults) = (settings.to_vec(), faults.clone());
+        let settings = settings.to_vec();
+        let create = move |seed| queue.create(&loaded, &settings, rate, seed);
         // Whether it takes the settings is known before the run.
-        Native::create(queue, &loaded, &settings, rate, 0)?;
-        let name = self.name.to_owned();
-        Ok(AnyConfig::custom_boxed(self.name, move |seed| {
-            match Native::create(queue, &loaded, &settings, rate, seed) {
-                Ok(Native::Short(short, limit)) => {
-                    Box::new(ShortQueue::new(&name, short, limit, faults.clone()))
-                }
-                Ok(Native::Full(full)) => Box::new(FullQueue::new(&name, full, faults.clone())),
-                Err(why) => {
-                    faults.report(Part::Queue, &name, why);
-                    Box::new(narrows_qdisc::fifo::Pfifo::new(Default::default()))
-                }
-            }
-        }))
+        create(0)?;
+        if queue.dequeue.is_none() {
+            let make = move |seed| Ok(queue.short(create(seed)?));
+            return Ok(short_queue(self.name, queue.most(), queue.release.is_some(), faults, make));
+        }
+        Ok(full_queue(self.name, faults, move |seed| Ok(queue.full(create(seed)?))))
     }
 }
 

@@ -3,16 +3,15 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::Arc;
 
-use narrows_qdisc::Backlog;
+use narrows_qdisc::{Actions, Backlog, Decision, PacketView};
 use narrows_units::settings::Given;
 use narrows_units::{Rate, Time};
 
 use crate::abi::{
-    CAck, CActions, CControl, CPacket, CQueue, CSetting, CStart, Create, Decide, Destroy, Hear,
-    NONE,
+    CAck, CActions, CControl, CQueue, CSetting, CStart, Create, Decide, Destroy, Hear, NONE,
 };
 use crate::library::Loaded;
-use crate::{Actions, Call, Decision, FromOutside, Full, PacketView, Sending, Short, Steer};
+use crate::{Call, FromOutside, Full, Sending, Short, Steer};
 
 /// The state of a part of a shared object, which stays loaded as long.
 pub(crate) struct State {
@@ -42,15 +41,9 @@ pub(crate) struct Choosing {
     state: State,
     queue: CQueue,
     waiting: usize,
-    /// Room for the answers, as long as what waits.
+    /// Room for the answers, at least as long as what waits.
     dropped: Vec<u64>,
     marked: Vec<u64>,
-}
-
-/// Either form.
-pub(crate) enum Native {
-    Short(Bare<State>, u32),
-    Full(Choosing),
 }
 
 const DEFAULT_LIMIT: u32 = 1000;
@@ -101,34 +94,35 @@ impl State {
     }
 }
 
-impl Native {
-    /// Creates a queue of a shared object.
+impl CQueue {
+    /// Creates the state of a queue of a shared object.
     ///
     /// # Errors
     ///
     /// Returns what the queue says if it refuses the settings.
     pub(crate) fn create(
-        queue: CQueue,
+        self,
         loaded: &Arc<Loaded>,
         settings: &[Given],
         rate: Rate,
         seed: u64,
-    ) -> Result<Self, String> {
-        let made = (queue.create, queue.destroy);
-        let state = State::create(made, loaded, settings, rate.as_bps(), seed)?;
-        Ok(if queue.dequeue.is_some() {
-            Self::Full(Choosing {
-                state,
-                queue,
-                waiting: 0,
-                dropped: Vec::new(),
-                marked: Vec::new(),
-            })
-        } else {
-            let limit = if queue.limit == 0 { DEFAULT_LIMIT } else { queue.limit };
-            let (admit, release) = (queue.admit, queue.release);
-            Self::Short(Bare { admit, release, state: state.state, _keeps: state }, limit)
-        })
+    ) -> Result<State, String> {
+        State::create((self.create, self.destroy), loaded, settings, rate.as_bps(), seed)
+    }
+
+    /// Returns the most packets that wait in its short form.
+    pub(crate) fn most(self) -> u32 {
+        if self.limit == 0 { DEFAULT_LIMIT } else { self.limit }
+    }
+
+    /// Returns its short form with a state.
+    pub(crate) fn short(self, state: State) -> Bare<State> {
+        Bare { admit: self.admit, release: self.release, state: state.state, _keeps: state }
+    }
+
+    /// Returns its full form with a state.
+    pub(crate) fn full(self, state: State) -> Choosing {
+        Choosing { state, queue: self, waiting: 0, dropped: Vec::new(), marked: Vec::new() }
     }
 }
 
@@ -152,10 +146,9 @@ fn decide(
     packet: &PacketView,
 ) -> Result<Decision, FromOutside> {
     let Some(function) = function else { return Ok(Decision::Pass) };
-    let packet = CPacket::from(packet);
     let (packets, bytes) = (backlog.packets, backlog.bytes.get());
     // SAFETY: the function has this form, by the header; the packet lives until it returns.
-    let answer = unsafe { function(state, packets, bytes, now.as_ps(), &raw const packet) };
+    let answer = unsafe { function(state, packets, bytes, now.as_ps(), packet) };
     decision(answer, call)
 }
 
@@ -166,8 +159,11 @@ impl Choosing {
         actions: &mut Actions,
         call: impl FnOnce(&State, *mut CActions) -> T,
     ) -> Result<T, FromOutside> {
-        self.dropped.resize(self.waiting.max(16), 0);
-        self.marked.resize(self.dropped.len(), 0);
+        if self.dropped.len() < self.waiting {
+            let room = 2 * self.waiting;
+            self.dropped.resize(room, 0);
+            self.marked.resize(room, 0);
+        }
         let mut room = CActions {
             dropped: self.dropped.as_mut_ptr(),
             dropped_count: 0,
@@ -180,9 +176,11 @@ impl Choosing {
         else {
             return Err("dropped or marked more packets than wait".into());
         };
-        actions.dropped.extend(dropped);
-        actions.marked.extend(marked);
-        self.waiting = self.waiting.saturating_sub(dropped.len());
+        if room.dropped_count + room.marked_count > 0 {
+            actions.dropped.extend(dropped);
+            actions.marked.extend(marked);
+            self.waiting = self.waiting.saturating_sub(dropped.len());
+        }
         Ok(answer)
     }
 }
@@ -194,14 +192,13 @@ impl Full for Choosing {
         packet: &PacketView,
         actions: &mut Actions,
     ) -> Result<Decision, FromOutside> {
-        let packet = CPacket::from(packet);
         let Some(enqueue) = self.queue.enqueue else {
             return Err("has no enqueue".into());
         };
         self.waiting += 1;
         // SAFETY: as in `decide`; there is room for an action on each packet that waits.
         let answer = self.act(actions, |state, room| unsafe {
-            enqueue(state.state, now.as_ps(), &raw const packet, room)
+            enqueue(state.state, now.as_ps(), packet, room)
         })?;
         let answer = decision(answer, "enqueue")?;
         if answer == Decision::Drop {
@@ -261,6 +258,11 @@ impl<K> Bare<K> {
         let (admit, release) = (function(admit), function(release));
         Self { admit, release, state: state as *mut c_void, _keeps: keeps }
     }
+
+    /// Returns whether there is a `release`.
+    pub fn releases(&self) -> bool {
+        self.release.is_some()
+    }
 }
 
 impl<K: Send + Sync> Short for Bare<K> {
@@ -280,10 +282,6 @@ impl<K: Send + Sync> Short for Bare<K> {
         packet: &PacketView,
     ) -> Result<Decision, FromOutside> {
         decide(self.release, "release", self.state, backlog, now, packet)
-    }
-
-    fn releases(&self) -> bool {
-        self.release.is_some()
     }
 }
 

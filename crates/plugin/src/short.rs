@@ -1,13 +1,9 @@
 //! The short form: a queue that decides about packets, which wait first in, first out.
 
-use std::collections::VecDeque;
-use std::fmt;
-
-use narrows_qdisc::{Backlog, Counters, DropReason, Dropped, Packet, Qdisc, Verdict};
+use narrows_qdisc::{AnyConfig, Backlog, CannotGoOn, Decider, Decision, PacketView};
 use narrows_units::Time;
 
-use crate::packet::{less, more};
-use crate::{Decision, Faults, FromOutside, PacketView, Part};
+use crate::{Faults, FromOutside, Part};
 
 /// Decides about the packets of a queue that is first in, first out.
 pub trait Short: Send + Sync {
@@ -34,129 +30,72 @@ pub trait Short: Send + Sync {
         now: Time,
         packet: &PacketView,
     ) -> Result<Decision, FromOutside>;
-
-    /// Returns whether [`release`](Self::release) can decide anything.
-    fn releases(&self) -> bool {
-        true
-    }
 }
 
-struct Waiting<P> {
-    packet: P,
-    arrived: Time,
-    marked: bool,
-}
-
-/// The queue of a [`Short`].
-pub struct ShortQueue<P, S> {
-    name: String,
-    short: S,
-    /// The most packets that wait.
+/// Returns a queue for at most `limit` packets as settings of a link. `make` returns what decides, or
+/// why there is none. `releases`: whether [`Short::release`] decides anything.
+pub fn short_queue<S: Short + 'static>(
+    name: &str,
     limit: u32,
-    packets: VecDeque<Waiting<P>>,
-    backlog: Backlog,
-    counters: Counters,
-    /// Packets that have been let in.
-    admitted: u64,
     releases: bool,
+    faults: &Faults,
+    make: impl Fn(u64) -> Result<S, FromOutside> + Send + Sync + 'static,
+) -> AnyConfig {
+    let make = Checked::maker(name, faults, make);
+    AnyConfig::short(name, limit, releases, move |seed| Box::new(make(seed)))
+}
+
+/// A part whose errors are reported. After the first fault of a run it is not asked any more.
+pub(crate) struct Checked<S> {
+    name: String,
+    /// None: it could not be made, which is reported.
+    part: Option<S>,
     faults: Faults,
 }
 
-impl<P: Packet, S: Short> ShortQueue<P, S> {
-    /// Creates an empty queue for at most `limit` packets.
-    pub fn new(name: &str, short: S, limit: u32, faults: Faults) -> Self {
-        Self {
-            name: name.to_owned(),
-            releases: short.releases(),
-            short,
-            limit,
-            packets: VecDeque::new(),
-            backlog: Backlog::default(),
-            counters: Counters::default(),
-            admitted: 0,
-            faults,
+impl<S> Checked<S> {
+    /// Returns what makes a part from a seed.
+    pub(crate) fn maker(
+        name: &str,
+        faults: &Faults,
+        make: impl Fn(u64) -> Result<S, FromOutside> + Send + Sync + 'static,
+    ) -> impl Fn(u64) -> Self + Send + Sync + 'static {
+        let (name, faults) = (name.to_owned(), faults.clone());
+        move |seed| {
+            let mut made = Self { name: name.clone(), part: None, faults: faults.clone() };
+            match make(seed) {
+                Ok(part) => made.part = Some(part),
+                Err(why) => made.report(why),
+            }
+            made
         }
     }
 
-    fn decided(&mut self, decision: Result<Decision, FromOutside>, packet: &P) -> Decision {
-        match decision {
-            Ok(decision) => decision.on(packet.ecn()),
-            Err(why) => {
-                self.faults.report(Part::Queue, &self.name, why);
-                Decision::Pass
-            }
-        }
+    pub(crate) fn report(&self, why: impl Into<FromOutside>) {
+        self.faults.report(Part::Queue, &self.name, why);
+    }
+
+    #[inline]
+    pub(crate) fn ask<T>(
+        &mut self,
+        ask: impl FnOnce(&mut S) -> Result<T, FromOutside>,
+    ) -> Result<T, CannotGoOn> {
+        let Some(part) = self.part.as_mut().filter(|_| !self.faults.any()) else {
+            return Err(CannotGoOn);
+        };
+        ask(part).map_err(|why| {
+            self.report(why);
+            CannotGoOn
+        })
     }
 }
 
-impl<P: Packet, S: Short> Qdisc<P> for ShortQueue<P, S> {
-    fn enqueue(&mut self, now: Time, mut packet: P, dropped: &mut Dropped<P>) -> Verdict {
-        let bytes = packet.bytes();
-        self.counters.on_arrival(bytes);
-        if self.backlog.packets >= self.limit {
-            self.counters.on_drop(bytes, DropReason::Overflow);
-            dropped.push((packet, DropReason::Overflow));
-            return Verdict::Dropped;
-        }
-        let mut decision = Decision::Pass;
-        if !self.faults.any() {
-            let view = PacketView::of(&packet, self.admitted, now);
-            let answer = self.short.admit(self.backlog, now, &view);
-            decision = self.decided(answer, &packet);
-        }
-        if decision == Decision::Drop {
-            self.counters.on_drop(bytes, DropReason::Early);
-            dropped.push((packet, DropReason::Early));
-            return Verdict::Dropped;
-        }
-        let marked = decision == Decision::Mark;
-        if marked {
-            packet.mark();
-            self.counters.marked_early += 1;
-        }
-        self.admitted += 1;
-        more(&mut self.backlog, bytes);
-        self.packets.push_back(Waiting { packet, arrived: now, marked });
-        if marked { Verdict::Marked } else { Verdict::Queued }
+impl<S: Short> Decider for Checked<S> {
+    fn admit(&mut self, backlog: Backlog, now: Time, packet: &PacketView) -> Decision {
+        self.ask(|short| short.admit(backlog, now, packet)).unwrap_or(Decision::Pass)
     }
 
-    fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
-        loop {
-            let Waiting { mut packet, arrived, marked } = self.packets.pop_front()?;
-            let bytes = packet.bytes();
-            let mut decision = Decision::Pass;
-            if self.releases && !self.faults.any() {
-                let number = self.admitted - u64::from(self.backlog.packets);
-                let view = PacketView::of(&packet, number, arrived);
-                let answer = self.short.release(self.backlog, now, &view);
-                decision = self.decided(answer, &packet);
-            }
-            less(&mut self.backlog, bytes);
-            if decision == Decision::Drop {
-                self.counters.on_drop(bytes, DropReason::Early);
-                dropped.push((packet, DropReason::Early));
-                continue;
-            }
-            if decision == Decision::Mark && !marked {
-                packet.mark();
-                self.counters.marked_early += 1;
-            }
-            self.counters.on_departure(bytes);
-            return Some(packet);
-        }
-    }
-
-    fn backlog(&self) -> Backlog {
-        self.backlog
-    }
-
-    fn counters(&self) -> Counters {
-        self.counters
-    }
-}
-
-impl<P, S> fmt::Debug for ShortQueue<P, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
+    fn release(&mut self, backlog: Backlog, now: Time, packet: &PacketView) -> Decision {
+        self.ask(|short| short.release(backlog, now, packet)).unwrap_or(Decision::Pass)
     }
 }

@@ -7,9 +7,9 @@ use std::mem::{offset_of, size_of};
 use std::path::Path;
 use std::process::Command;
 
-use narrows_plugin::{ABI, CAck, CPacket, Faults, Library, Sending};
+use narrows_plugin::{ABI, CAck, Faults, Library, Sending};
 use narrows_qdisc::laws::{self, TestPacket};
-use narrows_qdisc::{AnyConfig, AnyQdisc, Qdisc};
+use narrows_qdisc::{AnyConfig, AnyQdisc, PacketView, Qdisc};
 use narrows_units::settings::Given;
 use narrows_units::{Rate, Span, Time};
 
@@ -33,12 +33,12 @@ fn the_header_and_this_crate_agree() {
          narrows_queue 72\nnarrows_ack {}\nnarrows_ack.delivery_rate {}\nnarrows_ack.mss {}\n\
          narrows_ack.window_limited {}\nnarrows_sending {}\nnarrows_control 96\n\
          narrows_control.on_restart 88\nrandom ",
-        size_of::<CPacket>(),
-        offset_of!(CPacket, arrived),
-        offset_of!(CPacket, bytes),
-        offset_of!(CPacket, destination_port),
-        offset_of!(CPacket, ecn),
-        offset_of!(CPacket, dscp),
+        size_of::<PacketView>(),
+        offset_of!(PacketView, arrived),
+        offset_of!(PacketView, bytes),
+        offset_of!(PacketView, ports) + 2,
+        offset_of!(PacketView, ecn),
+        offset_of!(PacketView, dscp),
         size_of::<CAck>(),
         offset_of!(CAck, delivery_rate),
         offset_of!(CAck, mss),

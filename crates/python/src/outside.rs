@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narrows_plugin::{
-    Actions, Bare, Decision, Fault, Faults, FromOutside, Full, FullQueue, Library, PacketView,
-    Part, Short, ShortQueue,
+    Bare, Fault, Faults, FromOutside, Full, Library, Part, Short, full_queue, short_queue,
 };
 use narrows_qdisc::laws::{self, TestPacket};
-use narrows_qdisc::{AnyConfig, Backlog, Protocol};
+use narrows_qdisc::{Actions, AnyConfig, Backlog, Decision, PacketView, Protocol};
 use narrows_sim::plan::Plan;
 use narrows_units::Time;
 use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
@@ -128,23 +127,47 @@ enum Made {
 /// The settings of a link whose queue `maker` makes when it is called with a seed.
 fn config(name: &str, maker: Py<PyAny>, faults: &Faults) -> PyResult<AnyConfig> {
     // The first is made to see its form, and whether it can be made.
-    let (title, limit, _) = Python::attach(|py| made(py, &maker, 0))?;
-    let (name, faults) = (title.clone(), faults.at(name));
-    Ok(AnyConfig::custom_boxed(&title, move |seed| {
-        match Python::attach(|py| made(py, &maker, seed)) {
-            Ok((_, _, Made::Short(calls))) => {
-                Box::new(ShortQueue::new(&name, calls, limit, faults.clone()))
-            }
-            Ok((_, _, Made::Full(calls))) => Box::new(FullQueue::new(&name, calls, faults.clone())),
-            Ok((_, _, Made::Bare(bare))) => {
-                Box::new(ShortQueue::new(&name, bare, limit, faults.clone()))
-            }
-            Err(why) => {
-                faults.report(Part::Queue, &name, why);
-                Box::new(narrows_qdisc::fifo::Pfifo::new(Default::default()))
-            }
+    let (title, limit, form) = Python::attach(|py| made(py, &maker, 0))?;
+    let faults = faults.at(name);
+    Ok(match form {
+        Made::Full(_) => full_queue(&title, &faults, again(maker, Made::full)),
+        Made::Short(first) => {
+            let releases = first.release.is_some();
+            let same = move |made: Made| made.short().filter(|it| it.release.is_some() == releases);
+            short_queue(&title, limit, releases, &faults, again(maker, same))
         }
-    }))
+        Made::Bare(first) => {
+            let releases = first.releases();
+            let same = move |made: Made| made.bare().filter(|it| it.releases() == releases);
+            short_queue(&title, limit, releases, &faults, again(maker, same))
+        }
+    })
+}
+
+/// Returns what calls a maker with a seed, and takes only what has the form of the first object.
+fn again<T>(
+    maker: Py<PyAny>,
+    same: impl Fn(Made) -> Option<T> + Send + Sync + 'static,
+) -> impl Fn(u64) -> Result<T, FromOutside> + Send + Sync + 'static {
+    move |seed| {
+        let (title, _, made) = Python::attach(|py| made(py, &maker, seed))?;
+        let other = || format!("{title} has other methods than the object that was made first");
+        same(made).ok_or_else(|| other().into())
+    }
+}
+
+impl Made {
+    fn short(self) -> Option<Calls> {
+        if let Self::Short(calls) = self { Some(calls) } else { None }
+    }
+
+    fn full(self) -> Option<Calls> {
+        if let Self::Full(calls) = self { Some(calls) } else { None }
+    }
+
+    fn bare(self) -> Option<Bare<Py<PyAny>>> {
+        if let Self::Bare(bare) = self { Some(bare) } else { None }
+    }
 }
 
 fn made(py: Python<'_>, maker: &Py<PyAny>, seed: u64) -> PyResult<(String, u32, Made)> {
@@ -266,13 +289,13 @@ impl Packet {
     /// Its source and destination port; zero if it has none.
     #[getter]
     fn ports(&self) -> (u16, u16) {
-        self.view().ports
+        self.view().ports.into()
     }
 
     /// Numbers of the sending and of the receiving host.
     #[getter]
     fn hosts(&self) -> (u32, u32) {
-        self.view().hosts
+        self.view().hosts.into()
     }
 
     /// Marks it (Congestion Experienced). Only for queues with `enqueue`; it must wait, and be
@@ -352,10 +375,6 @@ impl Short for Calls {
         packet: &PacketView,
     ) -> Result<Decision, FromOutside> {
         self.decide(self.release.as_ref(), backlog, now, packet)
-    }
-
-    fn releases(&self) -> bool {
-        self.release.is_some()
     }
 }
 

@@ -3,7 +3,7 @@
 //! Built-in disciplines are generic over the packet, and compiled for each packet type. A
 //! discipline from outside is compiled once. It therefore gets an [`Item`] with everything that a
 //! queue needs to know about a packet, and the packet itself is kept beside it until the item comes
-//! out again.
+//! out again. One that only decides about packets needs none of this: see [`Decider`].
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -15,8 +15,8 @@ use narrows_units::settings::Given;
 use narrows_units::{MaybeTime, Time};
 
 use crate::{
-    Ack, AnyConfig, AverageQueue, Backlog, Coming, Counters, Dropped, Ecn, Packet, Protocol, Qdisc,
-    Verdict,
+    Ack, AnyConfig, AnyQdisc, AverageQueue, Backlog, Chooser, Coming, Counters, Decider, Dropped,
+    Ecn, FullQueue, Packet, Protocol, Qdisc, ShortQueue, Verdict,
 };
 
 /// A discipline from outside: its name and settings, and how to create it.
@@ -33,10 +33,18 @@ pub struct Custom {
     #[cfg_attr(feature = "serde", serde(default))]
     settings: Vec<Given>,
     #[cfg_attr(feature = "serde", serde(skip))]
-    make: Option<Arc<Make>>,
+    make: Option<Make>,
 }
 
-type Make = dyn Fn(u64) -> Box<dyn Qdisc<Item> + Send + Sync> + Send + Sync;
+/// What creates it from a seed.
+#[derive(Clone)]
+enum Make {
+    Any(Arc<MakeOf<dyn Qdisc<Item> + Send + Sync>>),
+    Short { make: Arc<MakeOf<dyn Decider>>, limit: u32, releases: bool },
+    Full(Arc<MakeOf<dyn Chooser>>),
+}
+
+type MakeOf<T> = dyn Fn(u64) -> Box<T> + Send + Sync;
 
 impl AnyConfig {
     /// Wraps a discipline from outside. `make` returns an empty one, whose random numbers follow
@@ -55,7 +63,30 @@ impl AnyConfig {
         name: &str,
         make: impl Fn(u64) -> Box<dyn Qdisc<Item> + Send + Sync> + Send + Sync + 'static,
     ) -> Self {
-        Self::Custom(Custom { name: name.into(), settings: Vec::new(), make: Some(Arc::new(make)) })
+        Self::made(name, Make::Any(Arc::new(make)))
+    }
+
+    /// Wraps decisions from outside about a queue that is first in, first out, and holds at most
+    /// `limit` packets. `releases`: whether [`Decider::release`] decides anything.
+    pub fn short(
+        name: &str,
+        limit: u32,
+        releases: bool,
+        make: impl Fn(u64) -> Box<dyn Decider> + Send + Sync + 'static,
+    ) -> Self {
+        Self::made(name, Make::Short { make: Arc::new(make), limit, releases })
+    }
+
+    /// Wraps what keeps the handles of the packets of a queue.
+    pub fn full(
+        name: &str,
+        make: impl Fn(u64) -> Box<dyn Chooser> + Send + Sync + 'static,
+    ) -> Self {
+        Self::made(name, Make::Full(Arc::new(make)))
+    }
+
+    fn made(name: &str, make: Make) -> Self {
+        Self::Custom(Custom { name: name.into(), settings: Vec::new(), make: Some(make) })
     }
 
     /// Returns the name of a discipline from outside that is only named, here or inside. No queue
@@ -97,21 +128,53 @@ impl Custom {
         &self.settings
     }
 
+    /// Returns whether it decides everything when a packet arrives.
+    pub(crate) const fn decides_at_enqueue(&self) -> bool {
+        matches!(self.make, Some(Make::Short { releases: false, .. }))
+    }
+
+    /// Returns whether it may want to know what segments acknowledge.
+    pub(crate) const fn reads_acks(&self) -> bool {
+        matches!(self.make, Some(Make::Any(_)))
+    }
+
     /// Creates an empty queue for packets of any type.
     ///
     /// # Panics
     ///
     /// Panics if it is only named ([`AnyConfig::unbound`]).
-    pub(crate) fn build<P: Packet>(&self, seed: u64) -> Outside<P> {
-        let make = self.make.as_ref().expect("bound");
-        Outside { inner: make(seed), packets: Vec::new(), free: Vec::new(), dropped: Vec::new() }
+    pub(crate) fn build<P: Packet>(&self, seed: u64) -> AnyQdisc<P> {
+        match self.make.as_ref().expect("bound") {
+            Make::Any(make) => AnyQdisc::Outside(Box::new(Outside {
+                inner: make(seed),
+                packets: Vec::new(),
+                free: Vec::new(),
+                dropped: Vec::new(),
+            })),
+            Make::Full(make) => AnyQdisc::Full(Box::new(FullQueue::new(make(seed)))),
+            Make::Short { .. } => AnyQdisc::Short(Box::new(self.build_short(seed).expect("it is"))),
+        }
+    }
+
+    /// Creates an empty queue that only decides about packets, if it is one.
+    pub(crate) fn build_short<P: Packet>(&self, seed: u64) -> Option<ShortQueue<P>> {
+        match self.make {
+            Some(Make::Short { ref make, limit, releases }) => {
+                Some(ShortQueue::new(make(seed), limit, releases))
+            }
+            _ => None,
+        }
     }
 }
 
 impl PartialEq for Custom {
     fn eq(&self, other: &Self) -> bool {
         let same = match (&self.make, &other.make) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (Some(Make::Any(one)), Some(Make::Any(other))) => Arc::ptr_eq(one, other),
+            (Some(Make::Short { make, .. }), Some(Make::Short { make: other, .. })) => {
+                Arc::ptr_eq(make, other)
+            }
+            (Some(Make::Full(one)), Some(Make::Full(other))) => Arc::ptr_eq(one, other),
             (None, None) => true,
             _ => false,
         };
@@ -327,7 +390,7 @@ mod tests {
     use crate::laws;
     use crate::prio;
     use crate::red;
-    use crate::traffic::TestPacket;
+    use crate::traffic::{TestPacket, Whim};
     use crate::{Discipline, DropReason, Filter};
     use alloc::vec;
 
@@ -345,11 +408,26 @@ mod tests {
         let config = outside();
         assert_eq!(config, config.clone());
         assert_ne!(config, outside());
+        let config = Whim::config(false);
+        assert_eq!(config, config.clone());
+        assert_ne!(config, Whim::config(false));
     }
 
     #[test]
     fn a_discipline_from_outside_obeys_the_laws() {
         laws::check(|| outside().build(1));
+        laws::check(|| Whim::config(false).build(1));
+        laws::check(|| Whim::config(true).build(1));
+    }
+
+    #[test]
+    fn decisions_about_arrivals_alone_need_no_event_for_a_departure() {
+        for releases in [false, true] {
+            let config = Whim::config(releases);
+            let early = config.build_at_enqueue::<TestPacket>(1).is_some();
+            assert_eq!((config.decides_at_enqueue(), early), (!releases, !releases));
+            assert!(!config.reads_acks() && outside().reads_acks());
+        }
     }
 
     #[test]

@@ -14,11 +14,13 @@ use core::fmt;
 use narrows_units::{Rate, Time};
 
 use crate::custom::{Custom, Outside};
+use crate::full::FullQueue;
 use crate::settings::{Kind, Rule, Setting, Table, Value};
+use crate::short::ShortQueue;
 use crate::{
     Ack, AverageQueue, Backlog, Coming, ConfigError, Counters, Discipline, Dropped, Levels, Packet,
-    Qdisc, Verdict, blue, cake, classes, codel, drr, dualpi2, fifo, fq, fq_codel, fq_pie, mix, pie,
-    prio, red, sfq,
+    PacketView, Qdisc, Verdict, blue, cake, classes, codel, drr, dualpi2, fifo, fq, fq_codel,
+    fq_pie, mix, pie, prio, red, sfq,
 };
 
 /// The entry of a discipline in the list.
@@ -77,11 +79,17 @@ macro_rules! disciplines {
             Custom(Box<dyn Qdisc<P> + Send + Sync>),
             /// A discipline that was created by settings from outside this crate.
             Outside(Box<Outside<P>>),
+            /// Decisions from outside this crate.
+            Short(Box<ShortQueue<P>>),
+            /// Choices from outside this crate.
+            Full(Box<FullQueue<P>>),
         }
 
         /// A discipline that decides everything when a packet arrives.
         pub enum AtEnqueue<P> {
             $(#[doc = concat!("`", $early_name, "`")] $early($early_held<Of<$early_config, P>>),)+
+            /// Decisions from outside this crate.
+            Short(Box<ShortQueue<P>>),
         }
 
         /// The name and settings of a discipline.
@@ -117,7 +125,7 @@ macro_rules! disciplines {
                 match self {
                     $(Self::$early(_) => true,)+
                     $(Self::$late(_) => false,)+
-                    Self::Custom(_) => false,
+                    Self::Custom(custom) => custom.decides_at_enqueue(),
                 }
             }
 
@@ -130,6 +138,9 @@ macro_rules! disciplines {
             pub fn build_at_enqueue<P: Packet>(&self, seed: u64) -> Option<AtEnqueue<P>> {
                 match self {
                     $(Self::$early(config) => Some(AtEnqueue::$early(config.build(seed).into())),)+
+                    Self::Custom(custom) if custom.decides_at_enqueue() => {
+                        Some(AtEnqueue::Short(Box::new(custom.build_short(seed)?)))
+                    }
                     _ => None,
                 }
             }
@@ -159,7 +170,7 @@ macro_rules! disciplines {
                 match self {
                     $(Self::$early(config) => config.reads_acks(),)+
                     $(Self::$late(config) => config.reads_acks(),)+
-                    Self::Custom(_) => true,
+                    Self::Custom(custom) => custom.reads_acks(),
                 }
             }
 
@@ -263,12 +274,28 @@ macro_rules! disciplines {
                 match self {
                     $(Self::$early(config) => AnyQdisc::$early(config.build(seed).into()),)+
                     $(Self::$late(config) => AnyQdisc::$late(config.build(seed).into()),)+
-                    Self::Custom(custom) => AnyQdisc::Outside(Box::new(custom.build(seed))),
+                    Self::Custom(custom) => custom.build(seed),
                 }
             }
         }
 
         impl<P: Packet> AtEnqueue<P> {
+            /// Accepts a packet or refuses it, as [`Qdisc::enqueue`] does. Decisions from outside
+            /// are about what `view` shows.
+            #[inline]
+            pub fn enqueue_as(
+                &mut self,
+                now: Time,
+                packet: P,
+                view: impl FnOnce() -> PacketView,
+                dropped: &mut Dropped<P>,
+            ) -> Verdict {
+                match self {
+                    $(Self::$early(queue) => queue.enqueue(now, packet, dropped),)+
+                    Self::Short(queue) => queue.enqueue_as(now, packet, view(), dropped),
+                }
+            }
+
             /// Calls `visitor` with the discipline inside.
             #[inline]
             pub fn visit(&mut self, visitor: impl Visit<P>) {
@@ -278,12 +305,13 @@ macro_rules! disciplines {
                         let queue: &mut Of<$early_config, P> = queue;
                         visitor.visit(queue, notices);
                     })+
+                    Self::Short(queue) => visitor.visit(&mut **queue, false),
                 }
             }
         }
 
-        dispatch!(AnyQdisc: $($early)+ $($late)+ Custom Outside);
-        dispatch!(AtEnqueue: $($early)+);
+        dispatch!(AnyQdisc: $($early)+ $($late)+ Custom Outside Short Full);
+        dispatch!(AtEnqueue: $($early)+ Short);
 
         impl<P: fmt::Debug> fmt::Debug for AnyQdisc<P> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -292,6 +320,8 @@ macro_rules! disciplines {
                     $(Self::$late(queue) => queue.fmt(f),)+
                     Self::Custom(_) => f.write_str("Custom"),
                     Self::Outside(queue) => queue.fmt(f),
+                    Self::Short(queue) => queue.fmt(f),
+                    Self::Full(queue) => queue.fmt(f),
                 }
             }
         }
@@ -300,6 +330,7 @@ macro_rules! disciplines {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $(Self::$early(queue) => queue.fmt(f),)+
+                    Self::Short(queue) => queue.fmt(f),
                 }
             }
         }

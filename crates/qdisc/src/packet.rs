@@ -73,14 +73,15 @@ pub trait Packet {
     serde(rename_all = "kebab-case")
 )]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[repr(u8)]
 pub enum Protocol {
     /// UDP.
-    Udp,
+    Udp = 1,
     /// TCP.
-    Tcp,
+    Tcp = 2,
     /// Another one, or unknown.
     #[default]
-    Other,
+    Other = 0,
 }
 
 impl Words for Protocol {

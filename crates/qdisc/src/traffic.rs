@@ -1,5 +1,7 @@
 //! Packets and arrivals for tests of disciplines, built-in and others.
 
+use alloc::boxed::Box;
+use alloc::format;
 use alloc::vec::Vec;
 
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -7,7 +9,7 @@ use rand_core::SeedableRng;
 use rand_pcg::Pcg32;
 
 use crate::random::uniform;
-use crate::{Ecn, Packet, Protocol, Qdisc};
+use crate::{AnyConfig, Backlog, Decider, Decision, Ecn, Packet, PacketView, Protocol, Qdisc, mix};
 
 /// A packet with everything that a test may need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,40 @@ pub struct TestPacket {
     pub hosts: (u32, u32),
     /// The time from which it may leave.
     pub departure_at: Option<Time>,
+}
+
+/// Decides by everything that it has seen so far, at random as it seems: more drops the more waits.
+#[derive(Clone, Debug)]
+pub struct Whim(u64);
+
+impl Whim {
+    /// Returns the settings of a queue for 40 packets that decides about arrivals, and with
+    /// `releases` also about departures.
+    pub fn config(releases: bool) -> AnyConfig {
+        AnyConfig::short("whim", 40, releases, |seed| Box::new(Self(seed)))
+    }
+
+    fn decide(&mut self, backlog: Backlog, now: Time, packet: &PacketView) -> Decision {
+        for byte in format!("{backlog:?} {now:?} {packet:?}").bytes() {
+            self.0 = mix(self.0, byte.into());
+        }
+        match self.0 % 1000 {
+            0..4 => Decision::Mark,
+            random if random < u64::from(backlog.packets) => Decision::Drop,
+            _ => Decision::Pass,
+        }
+    }
+}
+
+impl Decider for Whim {
+    fn admit(&mut self, backlog: Backlog, now: Time, packet: &PacketView) -> Decision {
+        self.decide(backlog, now, packet)
+    }
+
+    fn release(&mut self, backlog: Backlog, now: Time, packet: &PacketView) -> Decision {
+        // By the laws, a packet comes out whenever one waits.
+        if backlog.packets > 1 { self.decide(backlog, now, packet) } else { Decision::Pass }
+    }
 }
 
 impl Default for TestPacket {

@@ -328,7 +328,13 @@ impl Network {
             return None;
         }
         let ecn = packet.ecn();
-        let passage = link.enqueue(at, &mut packet, &mut self.dropped);
+        let (ports, marks) = (&self.ports, &self.marks);
+        let seen = |packet: &Packet| Seen {
+            ports: packet.ports(ports[packet.flow() as usize]),
+            hosts: marks.hosts(packet),
+            dscp: marks.dscp(packet),
+        };
+        let passage = link.enqueue(at, &mut packet, seen, &mut self.dropped);
         let sent_at = link.transmitted_at();
         if self.links[index as usize].is_captured && !matches!(passage, Passage::Dropped(_)) {
             self.capture(index, self.without_ticket(&packet), sent_at, passage);

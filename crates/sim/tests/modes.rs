@@ -5,6 +5,7 @@ use crate::common::{
     self, add_resolvers, busy_plan, dumbbell, fingerprint, link, numbers, on_off, pfifo, run, table,
 };
 use narrows_qdisc::fifo::BfifoConfig;
+use narrows_qdisc::traffic::Whim;
 use narrows_qdisc::{blue, codel, pie, red};
 use narrows_sim::Simulation;
 use narrows_sim::plan::{
@@ -98,6 +99,7 @@ fn queues() -> Vec<(&'static str, Queue)> {
         ("red-1993", red_1993(red::classic::Unit::Packets)),
         ("red-1993 in bytes", red_1993(red::classic::Unit::Bytes)),
         ("pie", Queue::Pie(pie::Config { target: Span::from_ms(5), ..pie::Config::default() })),
+        ("decided outside", Whim::config(false)),
         (
             "pie with ECN and an estimate of the rate",
             Queue::Pie(pie::Config {

@@ -4,6 +4,7 @@ use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use narrows_qdisc::fifo::PfifoConfig;
+use narrows_qdisc::traffic::Whim;
 use narrows_qdisc::{AnyConfig, Random, cake, codel, red};
 use narrows_units::{Rate, Span};
 
@@ -164,15 +165,16 @@ fn every_packet_comes_out_once_from_every_queue() {
 
 #[test]
 fn decisions_at_arrival_come_to_the_same_with_an_event_for_each_departure() {
-    for listed in AnyConfig::LISTED.iter().filter(|listed| listed.decides_at_enqueue) {
-        let early = config((listed.default)());
+    let listed = AnyConfig::LISTED.iter().filter(|listed| listed.decides_at_enqueue);
+    for queue in listed.map(|listed| (listed.default)()).chain([Whim::config(false)]) {
+        let early = config(queue);
         let late = Config { scheduled: true, ..early.clone() };
         let sorted = |config| {
             let mut out = random_traffic(config, &[], 3);
             out.sort_by_key(|it| it.packet.payload);
             out
         };
-        assert_eq!(sorted(&early), sorted(&late), "{}", listed.name);
+        assert_eq!(sorted(&early), sorted(&late), "{}", early.queue.name());
     }
 }
 

@@ -197,7 +197,14 @@ mod tests {
             Passage::Dropped(_) => panic!("there is room"),
         };
         let times: Vec<_> = (0..packets)
-            .map(|_| outcome(clocked.enqueue(Time::ZERO, &mut packet.clone(), &mut Vec::new())))
+            .map(|_| {
+                outcome(clocked.enqueue(
+                    Time::ZERO,
+                    &mut packet.clone(),
+                    |_| Seen::default(),
+                    &mut Vec::new(),
+                ))
+            })
             .collect();
         config.scheduled = true;
         let mut scheduled = link(&config, changes);
@@ -280,7 +287,7 @@ mod tests {
             for _ in 0..8 {
                 let mut packet = TestPacket::of_bytes(1000);
                 scheduled.arrive(Time::ZERO, packet, Seen::default(), 0, &mut released);
-                clocked.enqueue(Time::ZERO, &mut packet, &mut Vec::new());
+                clocked.enqueue(Time::ZERO, &mut packet, |_| Seen::default(), &mut Vec::new());
             }
             for at in [us(2_500), us(10_000), us(19_999)] {
                 scheduled.release(at, 0, &mut released);
@@ -310,7 +317,7 @@ mod tests {
         for _ in 0..5 {
             let mut packet = TestPacket::of_bytes(1000);
             scheduled.arrive(Time::ZERO, packet, Seen::default(), 0, &mut released);
-            clocked.enqueue(Time::ZERO, &mut packet, &mut Vec::new());
+            clocked.enqueue(Time::ZERO, &mut packet, |_| Seen::default(), &mut Vec::new());
         }
         let expected = [(0, 3), (499, 3), (500, 2), (1_999, 2), (2_000, 1), (3_999, 1), (4_000, 0)];
         for (at, waiting) in expected {
@@ -344,7 +351,12 @@ mod tests {
             (10_000, [(11_000, 3_000), (20_000, 4_000)]),
         ];
         for (comes_at, looks) in looks {
-            link.enqueue(us(comes_at), &mut TestPacket::of_bytes(1000), &mut Vec::new());
+            link.enqueue(
+                us(comes_at),
+                &mut TestPacket::of_bytes(1000),
+                |_| Seen::default(),
+                &mut Vec::new(),
+            );
             for (at, busy) in looks {
                 link.drain(us(at));
                 assert_eq!(link.busy_until(us(at)), Span::from_us(busy), "at {at} us");

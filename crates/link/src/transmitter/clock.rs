@@ -11,7 +11,7 @@ use alloc::format;
 use alloc::vec::Vec;
 
 use narrows_qdisc::{
-    AtEnqueue, Backlog, DropReason, Dropped, Ecn, Qdisc, Verdict, Visit, stream_seed,
+    AtEnqueue, Backlog, DropReason, Dropped, Ecn, PacketView, Qdisc, Verdict, Visit, stream_seed,
 };
 use narrows_units::{Pace, Span, Time};
 
@@ -21,7 +21,7 @@ use super::impairment::Impairment;
 use super::observed::{InRing, Observed, QueueState};
 use super::ring::{Entry, RingState};
 use super::short::FifoLimit;
-use super::{Mode, Passage, Transmitter};
+use super::{Mode, Passage, Seen, Transmitter};
 use crate::transmitter::packet::Packet;
 use crate::{Change, Config};
 
@@ -87,10 +87,17 @@ pub(super) struct Clock {
 }
 
 impl<P: Packet> Transmitter<P> {
-    /// Takes in a packet at `at` and returns what becomes of it. Marks it if the queue does.
+    /// Takes in a packet at `at` and returns what becomes of it. Marks it if the queue does. A queue
+    /// from outside also wants to know what is to be `seen` of it.
     ///
     /// Calls must come in order of time.
-    pub fn enqueue(&mut self, at: Time, packet: &mut P, dropped: &mut Dropped<Slot>) -> Passage {
+    pub fn enqueue(
+        &mut self,
+        at: Time,
+        packet: &mut P,
+        seen: impl FnOnce(&P) -> Seen,
+        dropped: &mut Dropped<Slot>,
+    ) -> Passage {
         let has_room = match &mut self.mode {
             Mode::Clock(_, clock) => clock.has_room_anyway(packet.bytes()),
             Mode::Short(..) | Mode::Scheduled(..) => true,
@@ -128,7 +135,8 @@ impl<P: Packet> Transmitter<P> {
             },
             packed: counted | if capable { MARKABLE } else { 0 } | if lost { LOST } else { 0 },
         };
-        let verdict = clock.queue.enqueue(at, slot, dropped);
+        let view = || view(at, packet, counted, seen(packet));
+        let verdict = clock.queue.enqueue_as(at, slot, view, dropped);
         if let Some(observed) = &mut clock.observed {
             observed.arrived_packets += 1;
             observed.arrived_bytes += u64::from(counted);
@@ -184,6 +192,21 @@ impl<P: Packet> Transmitter<P> {
             observed: observed.as_mut(),
         };
         queue.visit(context);
+    }
+}
+
+/// Returns what a queue from outside sees of a packet that is `counted` bytes long there.
+fn view(at: Time, packet: &impl Packet, counted: u32, seen: Seen) -> PacketView {
+    PacketView {
+        flow: packet.flow_hash(),
+        arrived: at,
+        bytes: counted,
+        hosts: seen.hosts.into(),
+        ports: seen.ports.into(),
+        ecn: packet.ecn(),
+        protocol: packet.protocol(),
+        dscp: seen.dscp,
+        ..PacketView::default()
     }
 }
 

@@ -137,7 +137,7 @@ mod tests {
     use narrows_qdisc::fifo::{BfifoConfig, PfifoConfig};
     use narrows_units::{Rate, Span};
 
-    use super::super::{Looks, Passage, Transmitter};
+    use super::super::{Looks, Passage, Seen, Transmitter};
     use super::*;
     use crate::Framing;
     use crate::transmitter::packet::TestPacket;
@@ -167,7 +167,7 @@ mod tests {
                 at += random.exponential(gap);
                 let bytes = 40 + (random.bits() % 1461) as u16;
                 let mut packet = TestPacket::of_bytes(bytes);
-                match link.enqueue(at, &mut packet, &mut Vec::new()) {
+                match link.enqueue(at, &mut packet, |_| Seen::default(), &mut Vec::new()) {
                     Passage::Arrives(at) => Some(at),
                     Passage::Dropped(_) | Passage::Lost => None,
                 }
