@@ -485,7 +485,6 @@ mod tests {
     use super::*;
     use crate::laws;
     use crate::traffic::TestPacket;
-    use alloc::vec;
 
     fn defaults() -> Vec<AnyConfig> {
         AnyConfig::LISTED.iter().map(|listed| (listed.default)()).collect()
@@ -580,26 +579,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn what_follows_from_a_rate_goes_to_disciplines_inside_as_they_are_served() {
-        let rate = |mbit: u64| Rate::from_bps(mbit * 1_000_000).expect("not zero");
-        let class = classes::Class {
-            name: "slow".into(),
-            rate: Some(rate(2)),
-            queue: red::linux::Config::default().into(),
-            ..classes::Class::default()
-        };
-        let config = AnyConfig::from(classes::Config { classes: vec![class] }).settled(rate(10));
-        let inner = config.inner();
-        assert_eq!(inner[0].0, "classes[0].queue");
-        let AnyConfig::Red(red) = inner[0].1 else { panic!("it was red") };
-        assert_eq!(red.bandwidth, Some(rate(2)));
-        // tc-red(8): max is a quarter of limit, min a third of that.
-        assert_eq!(red.max.map(narrows_units::Bytes::get), Some(100_000));
-        assert_eq!(red.min.map(narrows_units::Bytes::get), Some(33_333));
-        // (2 min + max) / (3 avpkt)
-        assert_eq!(red.burst, Some(55));
     }
 }

@@ -283,3 +283,24 @@ fn any_times_and_sizes_will_do() {
         }
     }
 }
+
+#[test]
+fn what_follows_from_a_rate_goes_to_disciplines_inside_as_they_are_served() {
+    let rate = |mbit: u64| Rate::from_bps(mbit * 1_000_000).expect("not zero");
+    let class = Class {
+        name: "slow".into(),
+        rate: Some(rate(2)),
+        queue: red::linux::Config::default().into(),
+        ..Class::default()
+    };
+    let config = AnyConfig::from(Config { classes: vec![class] }).settled(rate(10));
+    let inner = config.inner();
+    assert_eq!(inner[0].0, "classes[0].queue");
+    let AnyConfig::Red(red) = inner[0].1 else { panic!("it was red") };
+    assert_eq!(red.bandwidth, Some(rate(2)));
+    // tc-red(8): max is a quarter of limit, min a third of that.
+    assert_eq!(red.max.map(Bytes::get), Some(100_000));
+    assert_eq!(red.min.map(Bytes::get), Some(33_333));
+    // (2 min + max) / (3 avpkt)
+    assert_eq!(red.burst, Some(55));
+}
