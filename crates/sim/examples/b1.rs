@@ -1,11 +1,13 @@
 //! Benchmark scenario B1 without Python around it, for profilers:
 //! `cargo run --release --example b1 -- [scheduled-]QUEUE [SECONDS] [FLOWS] [BUFFER]
-//! [CONTROL]`.
+//! [CONTROL] [delays | queue-delays]`.
 //!
 //! QUEUE is `droptail`, `red`, `blue`, `pie`, `codel`, `fq-codel`, `fq-pie`, `cake`,
 //! `dualpi2`, `fq`, `drr`, `tdrr`, `qsdrr` or `sfq`. With `scheduled-`, each departure from the
 //! bottleneck's queue has an event.
-//! With a CONTROL (`reno`, `cubic`, `bbr`, `bbr-v3`), TCP is today's Linux, and not ns-2's.
+//! With a CONTROL (`reno`, `cubic`, `bbr`, `bbr-v3`), TCP is today's Linux, and not ns-2's. With
+//! `delays`, the one-way delays of all packets are measured, and with `queue-delays` how long each
+//! waits in the bottleneck's queue.
 //!
 //! On-off sources with bursts of 256 packets over a bottleneck of 1 Mbit/s for each source, with
 //! 5000 packets of buffer at 500 sources; access links of 100 Mbit/s, one-way delays 5 + 40 + 5 ms.
@@ -24,7 +26,7 @@ use std::time::Instant;
 
 use narrows_qdisc::drr::{plain, qsdrr, tdrr};
 use narrows_qdisc::{blue, cake, codel, dualpi2, fq, fq_codel, fq_pie, pie, red, sfq};
-use narrows_sim::plan::{Draw, Queue};
+use narrows_sim::plan::{DelayMonitor, Draw, OneWayMonitor, Queue};
 use narrows_sim::tcp::Congestion;
 use narrows_sim::{Simulation, tcp};
 use narrows_units::{Bytes, Rate, Span, Time};
@@ -100,6 +102,17 @@ fn main() {
     let burst = Draw::Constant(Bytes::new(256 * 1460));
     let idle = Draw::Exponential { mean: Span::from_secs(2) };
     common::send(&mut plan, &burst, &idle, None);
+    let (from, to) = (Time::ZERO, Time::MAX);
+    match arguments.get(5).map(String::as_str) {
+        None => {}
+        Some("delays") => {
+            let groups = vec![plan.applications[0].name.clone()];
+            let monitor = OneWayMonitor { groups, flows: false, packets: false, from, to };
+            plan.one_way_monitor = Some(monitor);
+        }
+        Some("queue-delays") => plan.delay_monitors.push(DelayMonitor { link: 0, from, to }),
+        Some(other) => panic!("nothing is called {other}"),
+    }
     let started = Instant::now();
     let mut simulation = Simulation::new(plan).expect("the plan is sound");
     let set_up = started.elapsed().as_secs_f64();

@@ -172,9 +172,17 @@ impl Network {
     /// packet joins. Copying a value right after writing it piece by piece would cost more than
     /// everything else here.
     #[inline(always)]
-    pub(crate) fn send(&mut self, now: Time, packet: Packet) {
-        if self.one_way.is_some() {
-            return self.send_with_ticket(now, packet);
+    pub(crate) fn send(&mut self, now: Time, mut packet: Packet) {
+        if let Some(one_way) = &mut self.one_way {
+            packet.extra = if packet.is_of_host() {
+                let Packet { way, extra, bytes, .. } = packet;
+                one_way.give_ticket(now, way, extra, (bytes, packet.ecn()))
+            } else {
+                one_way.give_blank_ticket(packet.extra)
+            };
+            if one_way.is_full() {
+                self.losses.wake(now);
+            }
         }
         let first = self.paths.hop(packet.way, 0);
         debug_assert!(!first.is_none(), "the plan was checked: a path has links");
@@ -203,8 +211,9 @@ impl Network {
             self.agenda.schedule(next, Event::Landing(link));
         }
         if hop.is_none() {
-            if self.one_way.is_some() {
-                return Some(self.arrived(now, packet));
+            let mut packet = packet;
+            if let Some(one_way) = &mut self.one_way {
+                packet.extra = one_way.take_ticket(now, packet.extra, packet.ecn(), false);
             }
             return Some(packet);
         }
@@ -391,7 +400,7 @@ impl Network {
     #[cold]
     fn lose(&mut self, at: Time, mut packet: Packet, link: u32, reason: LossReason) {
         if let Some(one_way) = &mut self.one_way {
-            one_way.take_ticket(at, &mut packet, true);
+            packet.extra = one_way.take_ticket(at, packet.extra, packet.ecn(), true);
         }
         match packet.kind() {
             PacketKind::Fragment | PacketKind::Datagram => {
@@ -431,34 +440,10 @@ impl Network {
         }
     }
 
-    /// Sends a packet from a host, with a ticket.
-    #[cold]
-    #[inline(never)]
-    fn send_with_ticket(&mut self, now: Time, mut packet: Packet) {
-        if let Some(one_way) = &mut self.one_way {
-            one_way.give_ticket(now, &mut packet);
-            if one_way.is_full() {
-                self.losses.wake(now);
-            }
-        }
-        let first = self.paths.hop(packet.way, 0);
-        self.forward(now, packet, first, first.place());
-    }
-
-    /// Takes the ticket of a packet that has reached its host, and returns the packet.
-    #[cold]
-    #[inline(never)]
-    fn arrived(&mut self, now: Time, mut packet: Packet) -> Packet {
-        if let Some(one_way) = &mut self.one_way {
-            one_way.take_ticket(now, &mut packet, false);
-        }
-        packet
-    }
-
     /// Returns a packet that no host has sent with a ticket, since all packets under way have one.
     fn with_blank_ticket(&mut self, mut packet: Packet) -> Packet {
         if let Some(one_way) = &mut self.one_way {
-            one_way.give_blank_ticket(&mut packet);
+            packet.extra = one_way.give_blank_ticket(packet.extra);
         }
         packet
     }

@@ -172,6 +172,12 @@ impl Packet {
         self.meta & FOREGROUND != 0
     }
 
+    /// Returns whether a host sent it, and not a router.
+    #[inline]
+    pub(crate) const fn is_of_host(&self) -> bool {
+        self.is_tcp() || self.meta & (ARP | TOO_BIG) == 0
+    }
+
     /// Returns the flow that it belongs to.
     #[inline]
     pub(crate) fn flow(&self) -> u32 {

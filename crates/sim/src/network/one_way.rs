@@ -13,7 +13,7 @@
 use narrows_link::transmitter::Histogram;
 use narrows_units::{Ecn, Time};
 
-use crate::packet::{Packet, PacketKind};
+use crate::packet::Packet;
 use crate::plan::{OneWayMonitor, Topology};
 
 /// The delays of a run.
@@ -24,8 +24,9 @@ pub(crate) struct OneWay {
     of_application: Vec<Option<u32>>,
     /// The flows of each group so far.
     flows_of_group: Vec<u32>,
-    /// By flow, the class of its packets in each direction.
-    of_flow: Vec<Option<u32>>,
+    /// By flow, the class of its packets from its first end; those from the second have the next.
+    /// `NOBODY` if they do not count.
+    of_flow: Vec<u32>,
     classes: Vec<Class>,
     tickets: Vec<Ticket>,
     /// Tickets that no packet has.
@@ -125,10 +126,10 @@ impl OneWay {
     pub(super) fn note_flow(&mut self, flow: u32, application: u32) {
         let place = flow as usize;
         if place >= self.of_flow.len() {
-            self.of_flow.resize(place + 1, None);
+            self.of_flow.resize(place + 1, NOBODY);
         }
         let group = self.of_application.get(application as usize).copied().flatten();
-        self.of_flow[place] = group.map(|group| {
+        self.of_flow[place] = group.map_or(NOBODY, |group| {
             if !self.monitor.flows {
                 return 2 * group;
             }
@@ -142,48 +143,43 @@ impl OneWay {
         });
     }
 
-    /// Gives a packet that a host sends at `at` its ticket.
-    pub(super) fn give_ticket(&mut self, at: Time, packet: &mut Packet) {
-        let counts = match packet.kind() {
-            PacketKind::Tcp | PacketKind::Datagram | PacketKind::Fragment => true,
-            // Routers send these.
-            PacketKind::TooBig | PacketKind::Arp(_) => false,
-        };
-        let in_time = counts && self.monitor.from <= at && at < self.monitor.to;
-        let of_flow = self.of_flow.get(packet.flow() as usize).copied().flatten();
-        let class = of_flow.filter(|_| in_time).map(|class| class + u32::from(packet.goes_back()));
-        let mut ticket = Ticket { sent_at: at, extra: packet.extra, class: NOBODY, packet: NOBODY };
-        if let Some(class) = class {
-            ticket.class = class;
-            self.classes[class as usize].sent += 1;
-            if self.monitor.packets {
-                ticket.packet = self.packets.len() as u32;
-                self.is_full |= self.packets.len() >= MOST_PACKETS;
-                self.packets.push(Sent {
-                    sent_at: at,
-                    ends_at: Time::MAX,
-                    class,
-                    bytes: packet.bytes,
-                    ecn: packet.ecn(),
-                    marked: false,
-                    lost: false,
-                });
-            }
-            if self.losses.len() >= self.most_known {
-                self.count_until(at);
-            }
+    /// Returns a ticket for a packet that a host sends at `at` in exchange for its `extra`. A number
+    /// and not the packet goes to and fro, so that the packet may stay in registers.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn give_ticket(
+        &mut self,
+        at: Time,
+        way: u32,
+        extra: u32,
+        (bytes, ecn): (u16, Ecn),
+    ) -> u32 {
+        let of_flow = self.of_flow.get(way as usize / 2).copied().unwrap_or(NOBODY);
+        if of_flow == NOBODY || at < self.monitor.from || at >= self.monitor.to {
+            return self.give_blank_ticket(extra);
         }
-        self.put(ticket, packet);
+        let class = of_flow + way % 2;
+        self.classes[class as usize].sent += 1;
+        let mut ticket = Ticket { sent_at: at, extra, class, packet: NOBODY };
+        if self.monitor.packets {
+            ticket.packet = self.packets.len() as u32;
+            self.is_full |= self.packets.len() >= MOST_PACKETS;
+            let (ends_at, marked, lost) = (Time::MAX, false, false);
+            self.packets.push(Sent { sent_at: at, ends_at, class, bytes, ecn, marked, lost });
+        }
+        if self.losses.len() >= self.most_known {
+            self.count_until(at);
+        }
+        self.put(ticket)
     }
 
-    /// Gives a packet that no host has sent a ticket, so that all packets under way have one.
-    pub(super) fn give_blank_ticket(&mut self, packet: &mut Packet) {
-        let (sent_at, extra) = (Time::ZERO, packet.extra);
-        self.put(Ticket { sent_at, extra, class: NOBODY, packet: NOBODY }, packet);
+    /// Returns a ticket for a packet that does not count, because all packets under way have one.
+    pub(super) fn give_blank_ticket(&mut self, extra: u32) -> u32 {
+        self.put(Ticket { sent_at: Time::ZERO, extra, class: NOBODY, packet: NOBODY })
     }
 
-    fn put(&mut self, ticket: Ticket, packet: &mut Packet) {
-        packet.extra = match self.free.pop() {
+    fn put(&mut self, ticket: Ticket) -> u32 {
+        match self.free.pop() {
             Some(number) => {
                 self.tickets[number as usize] = ticket;
                 number
@@ -192,26 +188,28 @@ impl OneWay {
                 self.tickets.push(ticket);
                 (self.tickets.len() - 1) as u32
             }
-        };
+        }
     }
 
-    /// Takes the ticket of a packet that arrives at its host at `at`, or is lost then.
-    pub(super) fn take_ticket(&mut self, at: Time, packet: &mut Packet, lost: bool) {
-        let number = packet.extra;
+    /// Takes the ticket of a packet that arrives at its host at `at`, or is lost then. Returns the
+    /// packet's `extra`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_ticket(&mut self, at: Time, number: u32, ecn: Ecn, lost: bool) -> u32 {
         let Ticket { sent_at, extra, class, packet: place } = self.tickets[number as usize];
-        packet.extra = extra;
         self.free.push(number);
         if class == NOBODY {
-            return;
+            return extra;
         }
         if let Some(sent) = self.packets.get_mut(place as usize) {
-            *sent = Sent { ends_at: at, marked: packet.ecn() != sent.ecn, lost, ..*sent };
+            *sent = Sent { ends_at: at, marked: ecn != sent.ecn, lost, ..*sent };
         }
         if lost {
             self.losses.push((at, class));
         } else {
             self.classes[class as usize].delays.note(at.since(sent_at));
         }
+        extra
     }
 
     /// Returns a packet under way as its ends see it.
@@ -239,7 +237,7 @@ impl OneWay {
 
     /// Returns the class of what a flow's first end sends, if the flow has one of its own.
     pub(crate) fn class_of(&self, flow: u32) -> Option<usize> {
-        let class = self.of_flow.get(flow as usize).copied().flatten();
+        let class = self.of_flow.get(flow as usize).copied().filter(|&class| class != NOBODY);
         class.filter(|_| self.monitor.flows).map(|class| class as usize)
     }
 
