@@ -22,6 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # What modules make while they load stays. Looking through it for garbage takes a tenth of a
         # short command.
         gc.set_threshold(200_000)
+        # Pydantic would search all installed packages for plugins, and OpenBLAS start a thread for
+        # each core, which narrows would not use.
+        os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         # While modules load, there is nothing to save. A traceback would only show internals.
