@@ -60,22 +60,24 @@ impl Texts {
         let different = self.different();
         self.codes.iter().map(move |&code| different[code as usize])
     }
+
+    fn push(&mut self, text: impl AsRef<str> + Into<String>) {
+        let code = match self.codes.last() {
+            // Neighbouring rows are often alike. For texts this short, a loop beats `memcmp`.
+            Some(&code) if text.as_ref().bytes().eq(self.last.bytes()) => code,
+            _ => {
+                let new = self.numbers.len() as u32;
+                self.last = text.into();
+                *self.numbers.entry(self.last.clone()).or_insert(new)
+            }
+        };
+        self.codes.push(code);
+    }
 }
 
 impl<T: AsRef<str> + Into<String>> Extend<T> for Texts {
     fn extend<I: IntoIterator<Item = T>>(&mut self, texts: I) {
-        for text in texts {
-            let code = match self.codes.last() {
-                // Neighbouring rows are often alike. For texts this short, a loop beats `memcmp`.
-                Some(&code) if text.as_ref().bytes().eq(self.last.bytes()) => code,
-                _ => {
-                    let new = self.numbers.len() as u32;
-                    self.last = text.into();
-                    *self.numbers.entry(self.last.clone()).or_insert(new)
-                }
-            };
-            self.codes.push(code);
-        }
+        texts.into_iter().for_each(|text| self.push(text));
     }
 }
 
@@ -168,10 +170,13 @@ pub trait Cell: Sized {
     /// Its name in run folders.
     const KIND: &'static str;
     /// A column while it is filled.
-    type Values: Extend<Self>;
+    type Values;
 
     /// Returns an empty column with room for some rows.
     fn room(rows: usize) -> Self::Values;
+
+    /// Adds a row.
+    fn push(self, values: &mut Self::Values);
 
     /// Makes a column.
     fn column(values: Self::Values) -> Column;
@@ -185,6 +190,11 @@ macro_rules! cells {
 
             fn room(rows: usize) -> $values {
                 <$values>::with_capacity(rows)
+            }
+
+            #[inline]
+            fn push(self, values: &mut $values) {
+                values.push(self);
             }
 
             fn column(values: $values) -> Column {
@@ -242,7 +252,7 @@ macro_rules! __rows {
             $visible fn table(rows: impl Iterator<Item = Self>) -> $crate::table::Table {
                 $(let mut $column = <$type as $crate::table::Cell>::room(rows.size_hint().0);)+
                 for row in rows {
-                    $($column.extend([row.$column]);)+
+                    $($crate::table::Cell::push(row.$column, &mut $column);)+
                 }
                 let columns = vec![$((
                     stringify!($column),

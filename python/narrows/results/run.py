@@ -117,9 +117,10 @@ class Run:
             for name, table in columns.items()
             if name in kept or any(map(_length, table.values()))
         }
+        tables = {}
         if "queries" in known and "fates" not in known["queries"]:
-            attempts = frame(TABLES["attempts"], known["attempts"])
-            known["queries"]["fates"] = _fates(known["queries"]["query"], attempts)
+            tables["attempts"] = frame(TABLES["attempts"], known.pop("attempts"))
+            known["queries"]["fates"] = _fates(known["queries"]["query"], tables["attempts"])
         window = declared_window(facts["scenario"])
         if window is not None and "queries" in known:
             asked = zip(known["queries"]["measured"], known["queries"]["start_s"], strict=True)
@@ -127,7 +128,7 @@ class Run:
                 bool(measured) and window[0] <= start < window[1] for measured, start in asked
             ]
         schema = _schema(facts["backend"], known)
-        tables = {name: frame(schema[name], table) for name, table in known.items()}
+        tables |= {name: frame(schema[name], table) for name, table in known.items()}
         return cls(tables=tables, **facts)
 
     @classmethod
