@@ -55,7 +55,7 @@ class Simulation:
         cls,
         plan_json: str,
         plugins: Sequence[str] = ...,
-        queues: Mapping[str, Callable[[int], object]] | None = None,
+        queues: Mapping[str, Callable[[int, dict[str, float | str]], object]] | None = None,
         controls: Mapping[str, Callable[[int], object]] | None = None,
         *,
         collapse: bool = True,
@@ -142,7 +142,9 @@ plugin_abi: int
 
 def plugin_offers(path: str | PathLike[str]) -> tuple[list[str], list[str]]: ...
 def check_control_laws(maker: Callable[[int], object]) -> str | None: ...
-def check_queue_laws(maker: Callable[[int], object], shapes: bool) -> str | None: ...
+def check_queue_laws(
+    maker: Callable[[int, dict[str, float | str]], object], shapes: bool
+) -> str | None: ...
 
 @final
 class AtlasReader:

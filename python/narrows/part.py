@@ -30,8 +30,23 @@ class Part:
         made.random = random.Random(0)
         return made
 
-    def again(self, seed: int) -> Self:
-        """A new object of this class, made with the same arguments and a seed."""
+    def again(self, seed: int, settings: Mapping[str, Any] | None = None) -> Self:
+        """A new object of this class, made with the same arguments and a seed.
+
+        `settings` are those that a scenario gives it, which replace numbers among the arguments.
+
+        Raises:
+            ValueError: A setting is none of these numbers.
+        """
+        if settings:
+            numbers = self.numbers()
+            for key, value in settings.items():
+                if key not in numbers:
+                    known = f"one of {', '.join(numbers)}" if numbers else "it has none"
+                    raise ValueError(f"{type(self).__name__} has no number {key}; hint: {known}")
+                if not isinstance(value, int | float):
+                    raise ValueError(f"{type(self).__name__}: {key} = {value!r} is no number")
+            return self.changed(settings).again(seed)
         arguments, named = self._arguments
         made = type(self).__new__(type(self), *arguments, **named)
         made.random = random.Random(seed)
@@ -55,7 +70,9 @@ class Part:
         bound = inspect.signature(self.__init__).bind(*arguments, **named)  # type: ignore[misc]
         for name, own in self.numbers().items():
             if name in numbers:
-                bound.arguments[name] = type(own)(numbers[name])
+                number = numbers[name]
+                whole = type(own) is int and float(number).is_integer()
+                bound.arguments[name] = int(number) if whole else float(number)
         return type(self)(*bound.args, **bound.kwargs)
 
     def record(self) -> dict[str, Any]:
@@ -63,6 +80,18 @@ class Part:
         arguments, named = self._arguments
         words = [repr(each) for each in arguments]
         words += [f"{name}={value!r}" for name, value in named.items()]
+        name = type(self).__qualname__
+        return {"class": name, "arguments": ", ".join(words), **self._source()}
+
+    def others(self) -> str:
+        """The arguments that are no numbers, in words."""
+        arguments, named = self._arguments
+        bound = inspect.signature(self.__init__).bind(*arguments, **named)  # type: ignore[misc]
+        numbers = self.numbers()
+        given = bound.arguments.items()
+        return ", ".join(f"{name}={value!r}" for name, value in given if name not in numbers)
+
+    def _source(self) -> dict[str, Any]:
         try:
             source = "\n".join(map(inspect.getsource, self._classes()))
             digest = hashlib.sha256(source.encode())
@@ -70,13 +99,7 @@ class Part:
             # Typed into an interpreter, for example.
             source = ""
             digest = hashlib.sha256(repr([*map(_code, self._classes())]).encode())
-        return {
-            "class": type(self).__qualname__,
-            "arguments": ", ".join(words),
-            "version": self.version,
-            "source": source,
-            "sha256": digest.hexdigest(),
-        }
+        return {"version": self.version, "source": source, "sha256": digest.hexdigest()}
 
     def _classes(self) -> list[type]:
         """The user's classes that it is made of."""

@@ -238,7 +238,11 @@ def test_a_packet_that_is_kept_and_dropped_later_is_a_fault() -> None:
 @pytest.mark.parametrize(
     ("queues", "error", "words"),
     [
-        ({"nowhere": _Tail()}, QueueError, 'no link "nowhere"; hint: one of .*forward, .*backward'),
+        (
+            {"nowhere": _Tail()},
+            QueueError,
+            'no link "nowhere".*; hint: one of .*forward, .*backward',
+        ),
         ({LINK: _Tail}, QueueError, r"is a class; hint: make one: _Tail\(\)"),
         ({LINK: 3}, QueueError, "is no queue"),
         ({5: _Tail()}, QueueError, r"queues\[5\]: is not named by text; hint: a link and its dir"),
@@ -303,7 +307,7 @@ def test_a_scenario_alone_loads_nothing(tmp_path: Path) -> None:
         {**found["links"][0], "name": "lan", "between": ["b", "c"]}
         | {"queue": {"kind": "plugin", "name": "turns"}}
     )
-    with pytest.raises(narrows.NarrowsError, match='no plugin offers "codel-rfc8289"'):
+    with pytest.raises(narrows.NarrowsError, match='no class offers "codel-rfc8289"'):
         narrows.run(found, plugins=[turns])
 
 

@@ -15,6 +15,7 @@ import narrows
 from narrows import sweep
 from narrows.controls import Ack, CompiledControl, Control, ControlError
 from narrows.queues import DROP, PASS, Queue, QueueError
+from narrows.results.compare_sweeps import compare_sweeps
 from narrows.results.folder import RunFolderError
 from narrows.scenario.toml_text import toml_text
 from tests.runs.own import compiled, scenario
@@ -44,8 +45,8 @@ def short() -> dict[str, Any]:
     return scenario(duration="4 s")
 
 
-def received(found: narrows.Sweep) -> list[float]:
-    return found.table["flows.bytes_received"].to_list()
+def sent(found: narrows.Sweep) -> list[float]:
+    return found.table["flows.segments_sent"].to_list()
 
 
 def test_rows_are_those_of_runs_and_folders_record_the_parts(tmp_path: Path) -> None:
@@ -75,6 +76,101 @@ def test_rows_are_those_of_runs_and_folders_record_the_parts(tmp_path: Path) -> 
         assert kept["controls"]["mine"]["source"].startswith("class _Gentle(Control):")
     # The seed changes nothing in this scenario.
     assert len({str(each.summary["flows"]) for each in found.runs}) == 2
+
+
+QUEUE = "links.wan.forward.queue"
+
+
+def test_queues_are_values_of_keys_beside_those_of_narrows(tmp_path: Path) -> None:
+    def made(**more: Any) -> narrows.Sweep:
+        values = [_Tail(most=5), _Tail(most=20), {"kind": "pfifo", "limit": 20}]
+        return sweep(
+            short(), vary={QUEUE: values}, out=tmp_path / "o", workers=2, keep_runs=True, **more
+        )
+
+    found = made()
+    assert found.status == "complete"
+    tail = {"kind": "plugin", "name": "_Tail"}
+    assert [each.settings[QUEUE] for each in found.runs][:2] == [
+        tail | {"most": 5},
+        tail | {"most": 20},
+    ]
+    less, same, built_in = (each.summary["flows"] for each in found.runs)
+    assert less != same == built_in
+    for run in found.runs:
+        kept = narrows.Run.load(run.folder or "").outside["queues"]["_Tail"]
+        assert kept["source"].startswith("class _Tail(Queue):") and kept["version"] == ""
+    more = sweep(
+        short(),
+        vary={QUEUE: [_Tail(most=n) for n in (20, 8, 5)] + [{"kind": "pfifo", "limit": 20}]},
+        out=tmp_path / "o",
+        workers=2,
+    )
+    # The runs that the folder had are the same.
+    assert {run.folder for run in found.runs} < {run.folder for run in more.runs}
+    words = str(compare_sweeps([more])[0].table())
+    assert "_Tail, most 8" in words and "pfifo" in words
+
+
+def test_variants_settings_and_names_choose_queues(tmp_path: Path) -> None:
+    by_variant = sweep(
+        short(),
+        variants={"few": {QUEUE: _Tail(most=5)}, "many": {QUEUE: _Tail(most=20)}},
+        workers=1,
+    )
+    by_key = sweep(short(), set={QUEUE: _Tail(most=1)}, vary={f"{QUEUE}.most": [5, 20]}, workers=1)
+    named = {"kind": "plugin", "name": "mine"}
+    by_name = sweep(
+        short(), vary={QUEUE: [{**named, "most": 5}, named]}, queues={"mine": _Tail()}, workers=1
+    )
+    assert sent(by_variant) == sent(by_key) == sent(by_name)
+    run = narrows.run(short(), set={QUEUE: _Tail(most=5)})
+    assert run.summary["flows"] == by_variant.runs[0].summary["flows"]
+    band = {"name": "all", "queue": _Tail(most=5)}
+    inside = narrows.run(short(), set={QUEUE: {"kind": "prio", "bands": [band]}})
+    assert inside.summary["flows"]["segments_sent"] == run.summary["flows"]["segments_sent"]
+
+
+class _Mode(_Tail):
+    """Has an argument that is no number."""
+
+    def __init__(self, most: float = 20, mode: str = "a") -> None:
+        super().__init__(int(most))
+        self.mode = mode
+
+
+def test_arguments_that_are_no_numbers_are_part_of_the_name() -> None:
+    values = [_Mode(5), _Mode(5.5), _Mode(5, mode="b"), _Mode(6, "b")]
+    found = sweep(short(), vary={QUEUE: values}, workers=1)
+    names = [run.settings[QUEUE]["name"] for run in found.runs]
+    # Whole numbers and others are told apart: an argument keeps its type.
+    assert names == ["_Mode", "_Mode 2", "_Mode(mode='b')", "_Mode(mode='b')"]
+    assert found.status == "complete"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"vary": {QUEUE: [_Tail]}}, rf"{QUEUE}: is a class; hint: make one: _Tail\(\)"),
+        ({"vary": {QUEUE: _Tail()}}, f"{QUEUE}: is varied over one queue; hint: give a list"),
+        ({"variants": {"a": _Tail()}}, 'variant a: is a queue; hint: give its key: {"queue": _Ta'),
+        ({"vary": {QUEUE: [_Tail(3), _Tail(3)]}}, "twice; hint: keep one"),
+        ({"set": {QUEUE: _Tail()}, "vary": {f"{QUEUE}.mots": [1]}}, "_Tail has no number mots"),
+        ({"set": {QUEUE: _Tail()}, "vary": {f"{QUEUE}.most": ["x"]}}, "most = 'x' is no number"),
+        ({"queues": {"mine": _Tail()}}, "no queue of the kind plugin has this name"),
+        (
+            {"set": {"queue": {"kind": "plugin", "name": "m"}}, "queues": {LINK: _Tail()}},
+            'no plugin and no class offers "m"',
+        ),
+        ({"set": {QUEUE: _Tail()}, "backend": "kernel"}, "not on kernel"),
+    ],
+)
+def test_wrong_queues_among_values_are_refused_in_one_line(
+    given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(narrows.NarrowsError, match=words) as caught:
+        sweep(short(), workers=1, **given)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_sweep_whose_class_has_changed_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ use narrows_qdisc::laws::{self, TestPacket};
 use narrows_qdisc::{Actions, AnyConfig, Backlog, Decision, PacketView, Protocol};
 use narrows_sim::plan::Plan;
 use narrows_units::Time;
+use narrows_units::settings::Given;
 use pyo3::exceptions::{PyException, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -54,7 +55,8 @@ fn plugin_offers(path: PathBuf) -> PyResult<(Vec<String>, Vec<String>)> {
 #[pyfunction]
 fn check_queue_laws(maker: Py<PyAny>, shapes: bool) -> PyResult<Option<String>> {
     let faults = Faults::default();
-    let config = config("laws", maker, &faults)?;
+    let maker = Python::attach(|py| Maker::new(maker.bind(py), &[]))?;
+    let config = config("laws", &maker, &faults)?;
     let broken = broken_law(|| {
         let make = || config.build::<TestPacket>(1);
         if shapes { laws::check_shaping(make) } else { laws::check(make) }
@@ -83,8 +85,8 @@ pub(crate) fn load(path: &Path) -> PyResult<Library> {
     Library::load(path).map_err(|why| PyValueError::new_err(why.to_string()))
 }
 
-/// Puts queues from outside into a plan: by name those of shared objects, and by link those of
-/// Python objects, each made by a call with the run's seed of its own.
+/// Puts queues from outside into a plan: by name those of shared objects, and by link or by name
+/// those of Python objects, each made by a call with the run's seed of its own.
 pub(crate) fn bind(
     plan: &mut Plan,
     libraries: &[Library],
@@ -98,8 +100,12 @@ pub(crate) fn bind(
             let offers = libraries.iter().filter_map(|library| library.queue(custom.name()));
             let offers: Vec<_> = offers.collect();
             let refused = |why: &str| PyValueError::new_err(format!("{name}: queue: {why}"));
+            let own = queues.map(|queues| queues.get_item(custom.name())).transpose()?.flatten();
+            if let Some(maker) = own {
+                return config(name, &Maker::new(&maker, custom.settings())?, faults);
+            }
             match offers.as_slice() {
-                [] => Err(refused(&format!("no plugin offers {:?}", custom.name()))),
+                [] => Err(refused(&format!("no plugin and no class offers {:?}", custom.name()))),
                 [offer] => offer
                     .config(custom.settings(), rate, &faults.at(name))
                     .map_err(|why| refused(&format!("{:?} {why}", custom.name()))),
@@ -109,11 +115,34 @@ pub(crate) fn bind(
     }
     for (name, maker) in queues.into_iter().flat_map(|queues| queues.iter()) {
         let name: String = name.extract()?;
-        let link = plan.links.iter_mut().find(|link| link.name == name);
-        let link = link.ok_or_else(|| PyValueError::new_err(format!("no link {name:?}")))?;
-        link.queue = config(&name, maker.unbind(), faults)?;
+        // Other names are those of queues in the scenario, above.
+        if let Some(link) = plan.links.iter_mut().find(|link| link.name == name) {
+            link.queue = config(&name, &Maker::new(&maker, &[])?, faults)?;
+        }
     }
     Ok(())
+}
+
+/// A function that makes a queue from a seed and settings, and these: numbers, or text.
+#[derive(Clone)]
+struct Maker(Arc<(Py<PyAny>, Py<PyDict>)>);
+
+impl Maker {
+    fn new(function: &Bound<'_, PyAny>, given: &[Given]) -> PyResult<Self> {
+        let settings = PyDict::new(function.py());
+        for Given { key, text, number } in given {
+            match number {
+                Some(number) => settings.set_item(key, number)?,
+                None => settings.set_item(key, text)?,
+            }
+        }
+        Ok(Self(Arc::new((function.clone().unbind(), settings.unbind()))))
+    }
+
+    fn call<'py>(&self, py: Python<'py>, seed: u64) -> PyResult<Bound<'py, PyAny>> {
+        let (function, settings) = &*self.0;
+        function.bind(py).call1((seed, settings))
+    }
 }
 
 /// What a maker returns: a Python object, or addresses of compiled functions.
@@ -125,9 +154,10 @@ enum Made {
 }
 
 /// The settings of a link whose queue `maker` makes when it is called with a seed.
-fn config(name: &str, maker: Py<PyAny>, faults: &Faults) -> PyResult<AnyConfig> {
+fn config(name: &str, maker: &Maker, faults: &Faults) -> PyResult<AnyConfig> {
     // The first is made to see its form, and whether it can be made.
-    let (title, limit, form) = Python::attach(|py| made(py, &maker, 0))?;
+    let (title, limit, form) = Python::attach(|py| made(py, maker, 0))?;
+    let maker = maker.clone();
     let faults = faults.at(name);
     Ok(match form {
         Made::Full(_) => full_queue(&title, &faults, again(maker, Made::full)),
@@ -146,7 +176,7 @@ fn config(name: &str, maker: Py<PyAny>, faults: &Faults) -> PyResult<AnyConfig> 
 
 /// Returns what calls a maker with a seed, and takes only what has the form of the first object.
 fn again<T>(
-    maker: Py<PyAny>,
+    maker: Maker,
     same: impl Fn(Made) -> Option<T> + Send + Sync + 'static,
 ) -> impl Fn(u64) -> Result<T, FromOutside> + Send + Sync + 'static {
     move |seed| {
@@ -170,8 +200,8 @@ impl Made {
     }
 }
 
-fn made(py: Python<'_>, maker: &Py<PyAny>, seed: u64) -> PyResult<(String, u32, Made)> {
-    let object = maker.bind(py).call1((seed,))?;
+fn made(py: Python<'_>, maker: &Maker, seed: u64) -> PyResult<(String, u32, Made)> {
+    let object = maker.call(py, seed)?;
     let title = object.get_type().name()?.to_string();
     let limit = object.getattr(intern!(py, "limit"))?.extract()?;
     if let Ok(addresses) = object.getattr(intern!(py, "addresses")) {

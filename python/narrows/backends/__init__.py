@@ -21,6 +21,7 @@ from narrows.progress import shown
 
 if TYPE_CHECKING:
     from narrows.backends.outside import Outside
+    from narrows.backends.own_values import OwnValues
     from narrows.controls import Control
     from narrows.queues import Queue
     from narrows.results import Run
@@ -83,18 +84,23 @@ def parts_from_outside(
     queues: Mapping[str, Queue] | None = None,
     controls: Mapping[str, Control] | None = None,
     plugins: Sequence[str | Path] | None = None,
+    values: OwnValues | None = None,
 ) -> Outside | None:
     """The parts from outside that these arguments of `run` name; None if there are none.
+
+    `values` are queues that are values of the scenario's keys.
 
     Raises:
         QueueError: Something is no queue.
         ControlError: Something is no congestion control, or has the name of one of narrows'.
     """
-    if not (queues or controls or plugins):
+    named = values.queues if values else {}
+    if not (queues or controls or plugins or named):
         return None
     from narrows.backends.outside import Outside
 
-    return Outside.of(queues, controls, plugins)
+    found = Outside.of(queues, controls, plugins)
+    return replace(found, queues={**found.queues, **named}, valued=frozenset(named))
 
 
 def chosen_for(name: str, outside: Outside | None) -> Backend:
@@ -140,7 +146,8 @@ def run(
 
     Args:
         scenario: A scenario file, a scenario, or its values as TOML has them.
-        set: Keys to change, as `Scenario.with_` takes them: `{"queue.limit": 100}`.
+        set: Keys to change, as `Scenario.with_` takes them: `{"queue.limit": 100}`. A queue of your
+            own may be a value: `{"queue": MyAqm(0.005)}`.
         seed: The seed to use instead of the scenario's.
         out: Folder to save the run to; it must be new or empty. By default nothing is saved.
         backend: One of `BACKENDS`, or `program:` and the command that starts a simulator with
@@ -148,8 +155,9 @@ def run(
         progress: Called now and then with the completed share of the run, from 0 to 1. True shows
             progress on a terminal or in a notebook; elsewhere, it writes a line every ten seconds.
         event_limit: Events after which the run stops; by default the scenario's limit.
-        queues: Your own queues, by link and direction: `{"bottleneck.forward": MyAqm(0.005)}`
-            (`narrows.queues.Queue`). They run in the simulator only.
+        queues: Your own queues (`narrows.queues.Queue`), by link and direction:
+            `{"bottleneck.forward": MyAqm(0.005)}`, or by the name of a queue with `kind = "plugin"`
+            in the scenario. They run in the simulator only.
         controls: Your own congestion controls, by the name that `tcp.congestion` has:
             `{"mine": MyControl()}` (`narrows.controls.Control`).
         plugins: Shared objects whose queues (`kind = "plugin"`) and congestion controls the
@@ -171,7 +179,13 @@ def run(
     from narrows.scenario import Scenario
     from narrows.scenario.suggestions import suggestion
 
-    outside = parts_from_outside(queues, controls, plugins)
+    own: OwnValues | None = None
+    if set:
+        from narrows.backends.own_values import OwnValues
+
+        own = OwnValues(queues)
+        set = own.plain(set, "set")
+    outside = parts_from_outside(queues, controls, plugins, own)
     for name in unknown:
         hint = suggestion(name, [*inspect.signature(run).parameters][:-1])
         if name == "seeds":

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -42,11 +42,14 @@ class Outside:
     """The parts from outside of a run."""
 
     queues: Mapping[str, Queue] = field(default_factory=dict)
-    """Queues by the names of links and directions, such as `bottleneck.forward`."""
+    """Queues by links and directions, such as `bottleneck.forward`, or by the names that queues of
+    the kind `plugin` have in scenarios."""
     controls: Mapping[str, Control] = field(default_factory=dict)
     """Congestion controls by the names that `tcp.congestion` has."""
     plugins: Sequence[Path] = ()
     """Shared objects whose queues and congestion controls scenarios may name."""
+    valued: frozenset[str] = frozenset()
+    """The names of queues that are values of a scenario's keys, and have their numbers there."""
     recorded: Mapping[str, Any] | None = None
     """What run.json says, if these parts have come from another process."""
     _back: threading.Event = field(default_factory=threading.Event, repr=False, compare=False)
@@ -64,9 +67,8 @@ class Outside:
             QueueError: Something is no queue.
             ControlError: Something is no congestion control, or has the name of one of narrows'.
         """
-        _refuse_names(
-            "queues", queues, 'a link and its direction: "bottleneck.forward"', QueueError
-        )
+        hint = 'a link and its direction ("bottleneck.forward"), or the name of a queue'
+        _refuse_names("queues", queues, hint, QueueError)
         _refuse_names("controls", controls, "what tcp.congestion has", ControlError)
         for place, queue in (queues or {}).items():
             _refuse_others(f"queues[{place!r}]", queue, Queue, "queue", QueueError)
@@ -97,7 +99,7 @@ class Outside:
 
     def engine(self, plan: str) -> _core.Simulation:
         """A simulation of a plan with these parts."""
-        queues: dict[str, Callable[[int], object]] = {
+        queues: dict[str, Callable[[int, dict[str, float | str]], object]] = {
             place: queue.again for place, queue in self.queues.items()
         }
         controls: dict[str, Callable[[int], object]] = {
@@ -155,14 +157,7 @@ class Outside:
             QueueError: There is such a queue.
             BackendError: There is such a plugin, or one cannot be loaded.
         """
-        links = [f"{link.name}.{way}" for link in scenario.links for way in ("forward", "backward")]
-        for place in self.queues.keys() - links:
-            more = ", ..." if len(links) > _MOST_NAMED else ""
-            raise QueueError(
-                f"queues[{place!r}]",
-                f'there is no link "{place}"',
-                f"one of {', '.join(links[:_MOST_NAMED])}{more}",
-            )
+        self.refuse_unused_queues(scenario, self.used_queues(scenario))
         named = {name for _, name in own_controls(scenario)}
         for name in self.controls.keys() - named:
             raise ControlError(
@@ -170,13 +165,37 @@ class Outside:
             )
         if not self.plugins:
             return
-        queues = set(_plugin_queues(scenario.resolved()["links"]))
+        queues = self.used_queues(scenario)
         for path, (offered_queues, offered_controls) in self._offers.items():
             if queues.isdisjoint(offered_queues) and named.isdisjoint(offered_controls):
                 hints = [f'queue = {{ kind = "plugin", name = "{n}" }}' for n in offered_queues]
                 hints += [f'tcp.congestion = "{n}"' for n in offered_controls]
                 raise BackendError(
                     str(path), "the scenario uses nothing of it", " or ".join(hints[:2])
+                )
+
+    def used_queues(self, scenario: Scenario) -> set[str]:
+        """The places of a scenario's queues, and the names of those of the kind `plugin`."""
+        return {*_places(scenario), *_plugin_queues(scenario.resolved()["links"])}
+
+    def named_queues(self, scenario: Scenario) -> set[str]:
+        """The names of queues that are no links: the scenario has them."""
+        return self.queues.keys() - set(_places(scenario))
+
+    def refuse_unused_queues(self, scenario: Scenario, used: Set[str]) -> None:
+        """Refuses a queue that is not among these; the scenario is an example.
+
+        Raises:
+            QueueError: There is one.
+        """
+        links = _places(scenario)
+        for place in self.queues:
+            if place not in used:
+                more = ", ..." if len(links) > _MOST_NAMED else ""
+                raise QueueError(
+                    f"queues[{place!r}]",
+                    f'there is no link "{place}", and no queue of the kind plugin has this name',
+                    f"one of {', '.join(links[:_MOST_NAMED])}{more}",
                 )
 
     def sent(self) -> dict[str, Any]:
@@ -232,7 +251,7 @@ class Outside:
             {place: kind(*given, **named) for place, (kind, (given, named)) in parts.items()}
             for parts in (queues, controls)
         )
-        return cls(made, also, plugins, sent["record"])
+        return cls(made, also, plugins, recorded=sent["record"])
 
     @cached_property
     def record(self) -> Mapping[str, Any]:
@@ -240,10 +259,18 @@ class Outside:
         if self.recorded is not None:
             return self.recorded
         return {
-            "queues": {place: queue.record() for place, queue in self.queues.items()},
+            "queues": {
+                place: queue.record()
+                | ({"arguments": queue.others()} if place in self.valued else {})
+                for place, queue in self.queues.items()
+            },
             "controls": {name: control.record() for name, control in self.controls.items()},
             "plugins": [{"file": path.name, "sha256": _digest(path)} for path in self.plugins],
         }
+
+
+def _places(scenario: Scenario) -> list[str]:
+    return [f"{link.name}.{way}" for link in scenario.links for way in ("forward", "backward")]
 
 
 def _plugin_queues(value: Any) -> Iterator[str]:

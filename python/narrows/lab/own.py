@@ -26,9 +26,11 @@ _PLACEHOLDER = {"pfifo": {"limit": 1000}}
 
 def marked(scenario: Scenario, parts: Outside) -> Scenario:
     """A scenario that names the user's queues, and the numbers of the user's classes."""
+    named = parts.named_queues(scenario)
     changes: dict[str, Any] = {
         f"links.{place}.queue": {"kind": "plugin", "name": _name(queue), **queue.numbers()}
         for place, queue in parts.queues.items()
+        if place not in named
     }
     for key, name in own_controls(scenario):
         if name in parts.controls and (numbers := parts.controls[name].numbers()):
@@ -41,7 +43,11 @@ def placed(plan: Mapping[str, Any], parts: Outside) -> tuple[dict[str, Any], Out
 
     A link that names no queue of the user's has the queue that the plan says.
     """
-    queues: dict[str, Queue] = {}
+    places = {link["name"] for link in plan["links"]}
+    # The scenario names the others.
+    queues: dict[str, Queue] = {
+        name: queue for name, queue in parts.queues.items() if name not in places
+    }
     links = []
     for link in plan["links"]:
         own, named = parts.queues.get(link["name"]), _custom(link["queue"])

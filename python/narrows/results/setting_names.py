@@ -144,7 +144,7 @@ _SECTIONS = {"links": "link", "dns": "DNS"}
 
 def are_kinds(axis: Axis) -> bool:
     """Whether the values are tables of different kinds."""
-    kinds = [value.get("kind") for value in axis.values if isinstance(value, Mapping)]
+    kinds = [_kind(value) for value in axis.values if isinstance(value, Mapping)]
     return len(set(map(str, kinds))) == len(axis.values) and None not in kinds
 
 
@@ -155,6 +155,9 @@ def value_names(axis: Axis) -> dict[str, str]:
         >>> tables = {"kind": "pie"}, {"kind": "red", "ecn": True}, {"kind": "red", "ecn": False}
         >>> list(value_names(Axis("queue", tables)).values())
         ['pie', 'red, ecn true', 'red, ecn false']
+        >>> mine = [{"kind": "plugin", "name": "MyAqm", "target": target} for target in (5, 20)]
+        >>> list(value_names(Axis("queue", (*mine, {"kind": "codel"}))).values())
+        ['MyAqm, target 5', 'MyAqm, target 20', 'codel']
     """
     tables = [value for value in axis.values if isinstance(value, Mapping)]
     names = {}
@@ -182,12 +185,18 @@ def settings_cells(axes: Sequence[Axis], settings: Mapping[str, Any]) -> tuple[s
 
 def _table_name(table: Mapping[str, Any], tables: Sequence[Mapping[str, Any]]) -> str:
     """A table's kind, if tables have several, and what distinguishes it from others of its kind."""
-    kind = table.get("kind")
-    mine, *others = map(_flat, [table, *(one for one in tables if one.get("kind") == kind)])
+    kind = _kind(table)
+    mine, *others = map(_flat, [table, *(one for one in tables if _kind(one) == kind)])
     keys = [key for key in mine if any(other.get(key) != mine[key] for other in others)]
-    has_kind = kind is not None and any(one.get("kind") != kind for one in tables)
+    has_kind = kind is not None and any(_kind(one) != kind for one in tables)
     words = [str(kind)] if has_kind or not keys else []
     return ", ".join([*words, *(f"{key} {plain_value(mine[key])}" for key in keys)])
+
+
+def _kind(table: Mapping[str, Any]) -> Any:
+    """A table's kind; that of a queue of one's own is its name."""
+    kind = table.get("kind")
+    return table.get("name", kind) if kind == "plugin" else kind
 
 
 def _flat(table: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from narrows.backends import DEFAULT, parts_from_outside
 from narrows.backends.interrupts import held
+from narrows.backends.own_values import OwnValues
 from narrows.errors import NarrowsError, argument
 from narrows.progress import shown
 from narrows.results.sweep import Status, Sweep
@@ -106,7 +107,8 @@ def sweep(
     Args:
         scenario: A scenario file, a scenario, or values of TOML's types.
         vary: Values by dotted key: `{"queue.limit": [100, 500]}`. As in `Scenario.load`, text that
-            is valid TOML is parsed, and other text is used as it is. A value may be a whole table.
+            is valid TOML is parsed, and other text is used as it is. A value may be a whole table,
+            or a queue of your own: `{"queue": [MyAqm(0.005), {"kind": "codel"}]}`.
         variants: Several keys that change together, by the name of the variant:
             `{"fifo": {}, "red": {"queue.kind": "red", "traffic.tcp.ecn": True}}`. One that
             gives a table's `kind` gives the whole table.
@@ -153,14 +155,16 @@ def sweep(
     """
     given: dict[str, Any] = {**locals()}
     _refuse_contradictions(workers, dask, out, keep_runs=keep_runs)
-    axes, numbers = all_axes(vary or {}, variants or {}), seeds_of(seeds)
-    base, file, written = base_values(scenario, set or {})
+    own = OwnValues(queues)
+    axes = all_axes(own.varied(vary), own.variants(variants or {}))
+    numbers = seeds_of(seeds)
+    base, file, written = base_values(scenario, own.plain(set or {}, "set"))
     folder = None if out is None else Path(out)
     if progress is True:
         with shown(str(base.get("name", "sweep")), quiet=False) as update:
             told = {"seeds": numbers, "progress": lambda at: update(at.share, at.words)}
             return sweep(**{**given, **told})
-    outside = parts_from_outside(queues, controls, plugins)
+    outside = parts_from_outside(queues, controls, plugins, own)
     tell = progress or (lambda _: None)
 
     def checked(done: int, total: int) -> None:

@@ -134,6 +134,7 @@ def make_plan(
     chosen = chosen_for(backend, outside)
     started = time.perf_counter()
     errors = Errors(axes)
+    used: set[str] = set()
 
     def valid(places: tuple[int, ...], *, with_parts: bool = False) -> Scenario | None:
         """The scenario of a combination, unless something is wrong with it, or with parts in it."""
@@ -141,6 +142,8 @@ def make_plan(
         try:
             scenario = combined(base, axes, places, file, written)
             chosen.check(scenario)
+            if outside:
+                used.update(outside.used_queues(scenario))
             if with_parts and outside and (wrong := outside.wrong(scenario.plan())):
                 raise BackendError(scenario.name, wrong[0])
         except (ScenarioError, BackendError) as error:
@@ -182,6 +185,8 @@ def make_plan(
             progress(len(digests), combinations)
     errors.raise_all()
     whole = only is None
+    if outside and whole:
+        outside.refuse_unused_queues(first, used)
     return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests, backend, whole, outside)
 
 
