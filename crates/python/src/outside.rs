@@ -53,6 +53,7 @@ fn plugin_offers(path: PathBuf) -> PyResult<(Vec<String>, Vec<String>)> {
 /// Checks the laws of queues for what a function makes from a seed. Returns the law that it broke;
 /// raises what it raises, or a QueueFault.
 #[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "PyO3 hands it over")]
 fn check_queue_laws(maker: Py<PyAny>, shapes: bool) -> PyResult<Option<String>> {
     let faults = Faults::default();
     let maker = Python::attach(|py| Maker::new(maker.bind(py), &[]))?;

@@ -124,13 +124,7 @@ def make_plan(
     if only is not None:
         wanted = [places for places in wanted if only(places)]
         combinations = len(wanted)
-    if combinations * len(seeds) > MOST_RUNS:
-        raise SweepError(
-            file,
-            f"{combinations:,} combinations times {len(seeds):,} seeds are "
-            f"{combinations * len(seeds):,} runs, but a sweep may have only {MOST_RUNS:,}",
-            "give fewer values or seeds, or make several sweeps",
-        )
+    _refuse_large(file, combinations, len(seeds))
     chosen = chosen_for(backend, outside)
     started = time.perf_counter()
     errors = Errors(axes)
@@ -144,8 +138,8 @@ def make_plan(
             chosen.check(scenario)
             if outside:
                 used.update(outside.used_queues(scenario))
-            if with_parts and outside and (wrong := outside.wrong(scenario.plan())):
-                raise BackendError(scenario.name, wrong[0])
+                if with_parts and (wrong := outside.wrong(scenario.plan())):
+                    raise BackendError(scenario.name, wrong[0])
         except (ScenarioError, BackendError) as error:
             errors.add(error, places)
             return None
@@ -184,10 +178,21 @@ def make_plan(
         if progress is not None and len(digests) % 64 == 0:
             progress(len(digests), combinations)
     errors.raise_all()
-    whole = only is None
-    if outside and whole:
+    if outside and only is None:
         outside.refuse_unused_queues(first, used)
+    whole = only is None
     return Plan(base, file, first.name, tuple(axes), tuple(seeds), digests, backend, whole, outside)
+
+
+def _refuse_large(file: str, combinations: int, seeds: int) -> None:
+    runs = combinations * seeds
+    if runs > MOST_RUNS:
+        raise SweepError(
+            file,
+            f"{combinations:,} combinations times {seeds:,} seeds are {runs:,} runs, but a sweep "
+            f"may have only {MOST_RUNS:,}",
+            "give fewer values or seeds, or make several sweeps",
+        )
 
 
 def _refuse_slow(file: str, combinations: int, each_s: float) -> None:
