@@ -27,6 +27,11 @@ from tests.web.browser import Page  # noqa: E402
 EXAMPLES = ("dns-behind-red", "dns-behind-fq-codel", "rate-change", "voip-and-downloads")
 ROUNDS = 5
 FIRST = "dns-behind-red"
+# Loaded after the first picture, or if somebody asks; tests/web/test_page.py shows that.
+LATER = (
+    *("examples/", "stories", "queries", "sequence", "here", "machine", "tour"),
+    *("lesson-", "lesson.", "save", "vector"),
+)
 
 
 def native(plan: str) -> float:
@@ -78,10 +83,50 @@ def pictures(folder: Path) -> None:
         print(f"first picture, {name}: {median(times):.0f} ms (least {min(times):.0f} ms)")
 
 
+def zooms(folder: Path) -> None:
+    """Prints the script's time for a zoom step of six linked plots of a million samples each."""
+    with Server(site()) as server, Page(folder) as page:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page.size(1280, 900)
+        page.open(f"{server.address}#{FIRST}")
+        drawn, steps = page.ask(
+            """(async () => {
+              const { show } = await import("./draw.mjs");
+              const x = Float64Array.from({ length: 1_000_000 }, (_, n) => n / 1e4);
+              const y = x.map((at) => Math.sin(at) + Math.random());
+              const boxes = [1, 2, 3, 4, 5, 6].map((n) => {
+                const box = document.createElement("article");
+                document.getElementById("plots").append(box);
+                const curves = [{ label: "y", x, y }];
+                return [box, { title: `${n}`, x: "samples", y: "kB", curves }];
+              });
+              // uPlot draws in a microtask.
+              const timed = async (step) => {
+                const clock = performance.now();
+                step();
+                await Promise.resolve();
+                await new Promise((done) => queueMicrotask(done));
+                return performance.now() - clock;
+              };
+              const drawn = await timed(() => boxes.forEach(([box, plot]) => show(box, plot)));
+              const steps = [];
+              for (let n = 0; n < 20; n += 1) {
+                const { plot } = boxes[0][0].drawn;
+                steps.push(await timed(() => plot.setScale("x", { min: 2 * n, max: 100 - 2 * n })));
+                await new Promise((done) => requestAnimationFrame(done));
+              }
+              return [drawn, steps];
+            })()"""
+        )
+        server.shutdown()
+    print(f"six plots of a million samples: drawn in {drawn:.0f} ms")
+    print(f"a zoom step of all six: {median(steps):.1f} ms of script (most {max(steps):.1f} ms)")
+
+
 def sizes() -> None:
     """Prints what is sent, compressed as by gzip."""
     sent = {name: len(served.compressed) for name, served in site().items()}
-    first = [size for name, size in sent.items() if not name.startswith("examples/")]
+    first = [size for name, size in sent.items() if not name.startswith(LATER)]
     before = sum(first) + sent[f"examples/{FIRST}.json"]
     print(f"sent before the first picture: {before / 1e3:.0f} kB, of which")
     print(f"  the engine has {sent['engine.wasm'] / 1e3:.0f} kB")
@@ -92,4 +137,5 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         speed(Path(name))
         pictures(Path(name))
+        zooms(Path(name))
     sizes()

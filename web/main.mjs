@@ -1,7 +1,6 @@
 // The page: an example, its knobs, the run that they make, and its plots.
 
 import { show } from "./draw.mjs";
-import { teach } from "./lesson.mjs";
 import { mean, metrics, paired } from "./metrics.mjs";
 import { band, plots } from "./plots.mjs";
 import { Runner } from "./runs.mjs";
@@ -120,7 +119,10 @@ async function learn(name) {
     turn();
     return;
   }
-  const lesson = await (await get(`lesson-${name}.json`)).json();
+  const [lesson, { teach }] = await Promise.all([
+    get(`lesson-${name}.json`).then((answer) => answer.json()),
+    import("./lesson.mjs"),
+  ]);
   await load(lesson.example);
   page.settings = [...page.example.own];
   page.pinned = null;

@@ -7,13 +7,14 @@ import json
 import threading
 import time
 from pathlib import Path
+from typing import Any
 from urllib.request import Request, urlopen
 
 import pytest
 
 from narrows.builds import THIS
 from narrows.lab.build import SITE
-from narrows.lab.server import Server, site
+from narrows.lab.server import Served, Server, site
 from narrows.lab.tour import questions
 from narrows.scenario import examples
 
@@ -356,14 +357,17 @@ def test_a_question_opens_the_runs_that_answer_it(
 def test_csv_has_the_points_of_the_plots(server: Server, page: Page) -> None:
     page.follow(f"{server.address}#dns-over-tls")
     page.ask(
-        """URL.createObjectURL = (blob) => { globalThis.saved = blob.text(); return "#"; };
+        """globalThis.saved = null;
+        URL.createObjectURL = (blob) => { globalThis.saved = blob.text(); return "#"; };
         HTMLAnchorElement.prototype.click = () => {};
         document.getElementById("save-csv").click()"""
     )
+    page.until("saved !== null")
     lines = page.ask("saved").splitlines()
     assert lines[0] == "plot,curve,x,y" and len(lines) > 100
     assert any(line.startswith('"DNS answered by","attempt 1",,') for line in lines)
-    page.ask("document.getElementById('save-toml').click()")
+    page.ask("saved = null; document.getElementById('save-toml').click()")
+    page.until("saved !== null")
     assert 'name = "dns-over-tls"' in page.ask("saved")
 
 
@@ -403,16 +407,48 @@ def test_lessons_and_comparisons_have_no_barriers(server: Server, page: Page) ->
     assert page.barriers() == []
 
 
-def test_the_page_is_small() -> None:
-    if not (SITE / "engine.wasm").exists():
-        pytest.skip("needs the page: make web")
-    sent = {name: len(served.compressed) for name, served in site().items()}
-    # Loaded after the first picture, or when somebody asks.
-    later = ("examples/", "tour.json", "stories.mjs", "queries.mjs", "sequence.mjs", "vector.mjs")
-    first = {name: size for name, size in sent.items() if not name.startswith(later)}
-    first["examples/dns-behind-red.json"] = sent["examples/dns-behind-red.json"]
-    assert sum(sent.values()) < 1_500_000
-    assert sum(first.values()) < 560_000
+class _Held(dict[str, Served]):
+    """Files, of which some are held back until `free`; notes which ones are asked for."""
+
+    def __init__(self, files: dict[str, Served], held: tuple[str, ...]) -> None:
+        super().__init__(files)
+        self.held, self.free = held, threading.Event()
+        self.asked: set[str] = set()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        if name.startswith(self.held):
+            self.free.wait(60)
+        self.asked.add(name)
+        return super().get(name, default)
+
+
+def test_the_page_is_small(server: Server, page: Page) -> None:
+    """All of it, and what a browser gets before the first picture."""
+    assert sum(len(served.compressed) for served in server.files.values()) < 1_500_000
+    later = (
+        "stories",
+        "queries",
+        "sequence",
+        "here",
+        "machine",
+        "tour",
+        "lesson-",
+        "save",
+        "vector",
+    )
+    with Server({}) as slow:
+        slow.files = files = _Held(server.files, later)
+        threading.Thread(target=slow.serve_forever, daemon=True).start()
+        page.open(f"{slow.address}#dns-behind-red", DRAWN)
+        assert page.ask("document.querySelectorAll('#plots canvas').length") > 3
+        first = {name or "index.html" for name in files.asked}
+        files.free.set()
+        page.until("document.getElementById('questions').options.length > 1")
+        page("Page.navigate", url="about:blank")
+        slow.shutdown()
+    assert {"engine.wasm", "draw/curves.js", "worker.mjs"} < first
+    assert {name for name in files.asked if name.startswith(later)} & {"here.json", "tour.json"}
+    assert sum(len(server.files[name].compressed) for name in first) < 530_000
 
 
 def test_only_this_host_and_the_secret_open_files(server: Server) -> None:

@@ -22,6 +22,8 @@
 // Exporting a name is the only thing here that Rust counts as unsafe.
 #![allow(unsafe_code)]
 
+mod json;
+
 use std::cell::RefCell;
 
 use narrows_engine::write_tables;
@@ -73,7 +75,8 @@ pub extern "C" fn load() -> u32 {
 }
 
 fn begin(plan: &[u8]) -> Result<Simulation, String> {
-    let plan = serde_json::from_slice(plan).map_err(|why| format!("no plan: {why}"))?;
+    let text = str::from_utf8(plan).map_err(|why| format!("no plan: {why}"))?;
+    let plan = json::read(text).map_err(|why| format!("no plan: {why}"))?;
     Simulation::new(plan).map_err(|why| why.to_string())
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import shutil
 import sys
@@ -29,6 +30,7 @@ HERE = "here.json"
 if TYPE_CHECKING:
     from narrows.backends.outside import Outside
 
+_COMMENTS = re.compile(r"^\s*(//.*|/\*\*(?s:.*?)\*/)$", flags=re.MULTILINE)
 _REPORT = Path(__file__).parents[1] / "report"
 
 
@@ -41,10 +43,10 @@ def build(sources: Path, site: Path = SITE) -> None:
     """
     (site / "examples").mkdir(parents=True, exist_ok=True)
     for path in sorted(sources.iterdir()):
-        shutil.copyfile(path, site / path.name)
+        _copy(path, site / path.name)
     (site / "draw").mkdir(exist_ok=True)
     for path in (*_REPORT.glob("draw.*"), *_REPORT.glob("draw/*.js")):
-        shutil.copyfile(path, site / path.relative_to(_REPORT))
+        _copy(path, site / path.relative_to(_REPORT))
     for name in ("uPlot.iife.min.js", "uPlot.min.css"):
         shutil.copyfile(_REPORT / "vendor" / name, site / name)
     lessons = sorted(sources.glob("lesson-*.json"))
@@ -62,6 +64,15 @@ def build(sources: Path, site: Path = SITE) -> None:
     with ProcessPoolExecutor() as processes:
         for each, made in zip(listed, processes.map(described, listed), strict=True):
             _write(site / "examples" / f"{each.name}.json", made)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copies a file; a script without indents and without comments that have their own lines."""
+    text = source.read_text(encoding="utf-8")
+    if source.suffix in (".js", ".mjs"):
+        text = _COMMENTS.sub("", text)
+        text = "".join(f"{line.strip()}\n" for line in text.splitlines() if line.strip())
+    target.write_text(text, encoding="utf-8")
 
 
 def _write(path: Path, value: Any) -> None:
