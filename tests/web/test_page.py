@@ -385,13 +385,34 @@ def test_the_keyboard_reaches_and_turns_a_knob(server: Server, page: Page) -> No
     assert said.endswith("ms")
 
 
-@pytest.mark.parametrize(("width", "dark"), [(400, False), (400, True), (1280, True)])
+@pytest.mark.parametrize(
+    ("width", "dark"), [(400, False), (400, True), (1280, False), (1280, True)]
+)
 def test_the_page_fits_and_can_be_read(server: Server, page: Page, width: int, dark: bool) -> None:
     page.size(width, 900, dark=dark)
     try:
-        page.open(f"{server.address}#dns-behind-red")
+        # A setting that does not exist: an error's words must be readable, too.
+        page.open(f"{server.address}#dns-behind-red&rate=fast")
+        assert page.ask("document.querySelector('#state.wrong') !== null")
         assert page.ask("document.documentElement.scrollWidth") <= width
         assert page.barriers() == []
+    finally:
+        page.size(1280, 900)
+
+
+def test_a_narrow_page_shows_what_a_knob_changes(server: Server, page: Page) -> None:
+    """The knobs stay at the top, in less than half of the window."""
+    page.size(400, 900)
+    try:
+        page.follow(f"{server.address}#dns-behind-red")
+        page.ask("document.querySelector('#plots').scrollIntoView()")
+        top, bottom = page.ask(
+            """(({ top, bottom }) => [top, bottom])(controls.getBoundingClientRect())"""
+        )
+        assert top == 0 and 200 < bottom < 450
+        page.ask("document.querySelector('[name=workers]').focus()")
+        within = page.ask("document.activeElement.getBoundingClientRect().bottom")
+        assert 0 < within <= bottom
     finally:
         page.size(1280, 900)
 
@@ -448,7 +469,7 @@ def test_the_page_is_small(server: Server, page: Page) -> None:
         slow.shutdown()
     assert {"engine.wasm", "draw/curves.js", "worker.mjs"} < first
     assert {name for name in files.asked if name.startswith(later)} & {"here.json", "tour.json"}
-    assert sum(len(server.files[name].compressed) for name in first) < 530_000
+    assert sum(len(server.files[name].compressed) for name in first) < 540_000
 
 
 def test_only_this_host_and_the_secret_open_files(server: Server) -> None:
