@@ -13,8 +13,19 @@ def named(version: object, build: object) -> str:
         '0.1.0 (3f2a9c0d11aa)'
         >>> named("0.1.0", None)
         '0.1.0'
+        >>> len(named("0.1.0", 10_000_000 * "f"))
+        51
     """
-    return f"{version} ({build})" if build else str(version)
+    return f"{_short(version)} ({_short(build)})" if build else _short(version)
+
+
+_LONGEST = 40
+"""The most characters of a version or a build: a run's may come from other people."""
+
+
+def _short(given: object) -> str:
+    text = str(given)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 THIS = named(_core.version, _core.build)

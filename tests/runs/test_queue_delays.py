@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
+from dataclasses import replace
+
 import polars as pl
 import pytest
 
 from narrows import Scenario, ScenarioError, run
+from narrows.report.paper import figure_of
+from narrows.report.run_report import run_plots
 from narrows.results import compare
 
 TEXT = """
@@ -199,6 +204,38 @@ def test_tins_are_classes_also_if_the_packets_are_washed() -> None:
     assert rows.equals(plain.table("queue_class_delays"))
     last = washed.queues.sort("t_s").row(-1, named=True)
     assert rows["sent_packets"].sum() == pytest.approx(last["sent_packets"], abs=45)
+
+
+def test_a_plot_of_many_classes_shows_those_with_the_most_packets_and_says_so() -> None:
+    done = run(Scenario.parse(TEXT, set={"links.bottleneck.queue": '{kind="cake"}'}))
+    rows, bins = (done.table(f"queue_class_delay{end}") for end in ("s", "_bins"))
+    names = [f"class {number}" for number in range(64)]
+    many = replace(
+        done,
+        tables={
+            **done.tables,
+            "queue_class_delays": pl.concat(
+                rows.head(1).with_columns(
+                    pl.lit(name).alias("class"),
+                    # Those in the middle have the most, and one has none.
+                    pl.lit(max(0, 31 - abs(32 - number)), pl.UInt64).alias("sent_packets"),
+                )
+                for number, name in enumerate(names)
+            ),
+            "queue_class_delay_bins": pl.concat(
+                bins.with_columns(pl.lit(name).alias("class")) for name in names
+            ),
+        },
+    )
+    plots = {shown.name: shown for shown in run_plots(many)}
+    drawing = plots["class-waits-bottleneck.forward"].drawing
+    assert [curve.label for curve in drawing.curves] == names[27:37]
+    assert drawing.title == (
+        "Time in the 10 classes with most packets, of 61, at bottleneck.forward"
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure_of(drawing).canvas.draw()
 
 
 def test_a_queue_without_classes_has_no_table_of_them() -> None:

@@ -104,12 +104,21 @@ def _facts(part: Part) -> list[str]:
     ]
     if not facts.get("as_written", True):
         rows.append(("run.json", "is not as narrows wrote it"))
-    shown = [(name, str(value).strip()) for name, value in rows if value not in (None, "")]
+    shown = [(name, _bounded(value)) for name, value in rows if value not in (None, "")]
     return [
         "| | |",
         "|---|---|",
         *(f"| {_cell(name)} | {_code(text)} |" for name, text in shown if text),
     ]
+
+
+_LONGEST = 2000
+"""The most characters of a fact, which may come from other people."""
+
+
+def _bounded(value: Any) -> str:
+    text = str(value).strip()
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _again(part: Part) -> list[str]:

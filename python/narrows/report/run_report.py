@@ -335,13 +335,14 @@ def _waits(run: Run, link: str) -> Declaration:
 
 def _class_waits(run: Run, link: str) -> Declaration:
     rows = run.table("queue_class_delays").filter(link=link).iter_rows(named=True)
+    shown, _ = plots.shown_classes(run, link)
     said = [
         f"99.99 % of the packets in {row['class']} waited for {_ms(row['wait_p9999_ms'])} or less"
         for row in rows
-        if row["wait_p9999_ms"] is not None
+        if row["class"] in shown
     ]
     return replace(
-        plots.class_waits(link),
+        plots.class_waits(run, link),
         alt=f"Curves: {_listed(said) if said else 'waiting times'}.",
         caption="Every packet that was sent counts, by the class in which the queue put it; times "
         "are exact to 1.6 %.",

@@ -11,7 +11,7 @@ from narrows.report.plots.goodput import goodput, goodput_groups, goodputs, seri
 from narrows.report.plots.response_cdf import response_cdf
 from narrows.report.plots.sojourn import sojourn
 from narrows.report.plots.utilisation import utilisation
-from narrows.report.plots.waits import class_waits, waiting_classes, waits
+from narrows.report.plots.waits import class_waits, shown_classes, waiting_classes, waits
 
 __all__ = [
     "QUANTITIES",
@@ -29,6 +29,7 @@ __all__ = [
     "mean_of_line",
     "response_cdf",
     "series_name",
+    "shown_classes",
     "sojourn",
     "utilisation",
     "waiting_classes",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import polars as pl
+
 from narrows.records.plotted import Axis, Declaration, Series
 from narrows.results import Run
 
@@ -40,27 +42,43 @@ def waits(runs: Mapping[str, Run], link: str, ecn: str | None = None) -> Declara
     return _declared(name, f"Time{whose} in the queue at {link}", series)
 
 
-def class_waits(link: str) -> Declaration:
+_MOST_CLASSES = 10
+"""The most classes that a plot shows: more curves cannot be told apart."""
+
+
+def shown_classes(run: Run, link: str) -> tuple[list[str], int]:
+    """The classes of a queue that its plot shows, in their order, and how many had packets.
+
+    If there are many, those with the most packets are shown.
+    """
+    rows = run.table("queue_class_delays").filter(link=link).filter(pl.col("sent_packets") > 0)
+    most = rows.sort("sent_packets", descending=True, maintain_order=True).head(_MOST_CLASSES)
+    shown = set(most["class"])
+    return [name for name in rows["class"] if name in shown], len(rows)
+
+
+def class_waits(run: Run, link: str) -> Declaration:
     """The share of packets of each class of a queue that waited at least so long.
 
     Args:
+        run: A run.
         link: A link of `monitor.queue_delays` whose queue has classes: bands, tins, or those of
             DualPI2.
     """
-    series = Series(
-        *("{class}", "queue_class_delay_bins", "from_ms", "at_least_percent"),
-        {"link": link},
-        "before",
-        each=("class",),
-    )
-    return _declared(f"class-waits-{link}", f"Time in each class of the queue at {link}", series)
+    shown, classes = shown_classes(run, link)
+    columns = ("queue_class_delay_bins", "from_ms", "at_least_percent")
+    series = [Series(n, *columns, {"link": link, "class": n}, "before") for n in shown]
+    title = f"Time in each class of the queue at {link}"
+    if len(shown) < classes:
+        title = f"Time in the {len(shown)} classes with most packets, of {classes}, at {link}"
+    return _declared(f"class-waits-{link}", title, *series)
 
 
-def _declared(name: str, title: str, series: Series) -> Declaration:
+def _declared(name: str, title: str, *series: Series) -> Declaration:
     return Declaration(
         name,
         title,
         Axis("time until transmission began (ms)", ends=(0.0, None)),
         Axis("packets that waited\nso long or longer (%)", log=True),
-        (series,),
+        series,
     )
