@@ -135,7 +135,8 @@ def value(rows: pl.DataFrame, expression: Expression, end_s: float) -> Floats:
     """An expression's value for each row; NaN where it is missing."""
 
     def column(name: str) -> Floats:
-        return rows.get_column(name).cast(pl.Float64).fill_null(math.nan).to_numpy()
+        # `cast` and `fill_null` would each be a query, which waits for all of Polars' threads.
+        return rows.get_column(name).to_numpy().astype(np.float64, copy=False)
 
     def place(name: str, names: Sequence[str]) -> Floats:
         of = {each: float(at) for at, each in enumerate(names)}

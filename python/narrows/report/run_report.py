@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -107,10 +107,12 @@ def write_report(run: Run, folder: str | Path, kinds: Sequence[PlotFile] = ()) -
     return write_run_report(run, folder, kinds)
 
 
-def run_plots(run: Run) -> list[Shown]:
-    """The plots that a run's tables allow, with their texts."""
+def run_plots(
+    run: Run, choose: Callable[[list[Declaration]], list[Declaration]] = list
+) -> list[Shown]:
+    """The plots that a run's tables allow, or those of them that are chosen, with their texts."""
     cases = cases_of({run.name: run})
-    return [shown(declared, cases) for declared in declared_plots(run)]
+    return [shown(declared, cases) for declared in choose(declared_plots(run))]
 
 
 def declared_plots(run: Run) -> list[Declaration]:

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from narrows.errors import NarrowsError
 from narrows.plot_files import USUAL_PLOT_FILES, PlotFile
+from narrows.records.plotted import Declaration
 from narrows.report.comparison_report import comparison_plots
 from narrows.report.notebook import html_of
 from narrows.report.page import Shown, write_plots
@@ -20,6 +21,8 @@ from narrows.results.emphasis import GOODPUT, likeliest
 from narrows.results.sweep_means import metrics_of
 from narrows.results.sweep_text import sweep_text
 from narrows.scenario.suggestions import suggestion
+
+_Plot = TypeVar("_Plot", Shown, Declaration)
 
 _FIRST = (
     "dns.first_attempt_percent",
@@ -76,7 +79,7 @@ def of_run(run: Run, names: Sequence[str]) -> Plots:
     Raises:
         NarrowsError: No plot's name begins with one of them.
     """
-    return _named(run, run_plots(run), names)
+    return Plots(tuple(run_plots(run, lambda declared: _named(declared, names))), run)
 
 
 def of_comparison(comparison: Comparison, names: Sequence[str]) -> Plots:
@@ -85,7 +88,7 @@ def of_comparison(comparison: Comparison, names: Sequence[str]) -> Plots:
     Raises:
         NarrowsError: No plot's name begins with one of them.
     """
-    return _named(comparison, comparison_plots(comparison), names)
+    return Plots(tuple(_named(comparison_plots(comparison), names)), comparison)
 
 
 def of_sweep(
@@ -127,10 +130,10 @@ def in_notebook(result: Run | Sweep | Comparison) -> str:
     return f"<p>{escape(repr(result))}</p>{plots}{table._repr_html_()}"
 
 
-def _named(of: Run | Comparison, shown: Sequence[Shown], names: Sequence[str]) -> Plots:
+def _named(plots: Sequence[_Plot], names: Sequence[str]) -> list[_Plot]:
+    """The plots whose names begin with one of `names`; all if there are no names."""
     for name in names:
-        if not any(one.name.startswith(name) for one in shown):
-            known = [one.name for one in shown]
+        if not any(one.name.startswith(name) for one in plots):
+            known = [one.name for one in plots]
             raise NarrowsError(f"there is no plot {name}; hint: {suggestion(name, known)}")
-    wanted = [one for one in shown if not names or one.name.startswith(tuple(names))]
-    return Plots(tuple(wanted), of)
+    return [one for one in plots if not names or one.name.startswith(tuple(names))]
