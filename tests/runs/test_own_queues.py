@@ -235,6 +235,12 @@ def test_a_packet_that_is_kept_and_dropped_later_is_a_fault() -> None:
         narrows.run(scenario(), queues={LINK: Stale()})
 
 
+class _Limited(_Tail):
+    def __init__(self, limit: float) -> None:
+        super().__init__()
+        self.limit = limit  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize(
     ("queues", "error", "words"),
     [
@@ -248,6 +254,9 @@ def test_a_packet_that_is_kept_and_dropped_later_is_a_fault() -> None:
         ({5: _Tail()}, QueueError, r"queues\[5\]: is not named by text; hint: a link and its dir"),
         ([_Tail()], QueueError, "queues: is no mapping but list"),
         ({LINK: Queue()}, TypeError, "has neither admit nor release"),
+        ({LINK: _Limited(-1)}, narrows.NarrowsError, "_Limited: limit = -1 is no number of pack"),
+        ({LINK: _Limited(2**32)}, narrows.NarrowsError, "limit = 4294967296 is no number of pack"),
+        ({LINK: _Limited(2.5)}, narrows.NarrowsError, "limit = 2.5 is no number of packets up to"),
     ],
 )
 def test_what_is_no_queue_is_refused(queues: Any, error: type[Exception], words: str) -> None:

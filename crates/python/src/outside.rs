@@ -204,7 +204,13 @@ impl Made {
 fn made(py: Python<'_>, maker: &Maker, seed: u64) -> PyResult<(String, u32, Made)> {
     let object = maker.call(py, seed)?;
     let title = object.get_type().name()?.to_string();
-    let limit = object.getattr(intern!(py, "limit"))?.extract()?;
+    let limit = object.getattr(intern!(py, "limit"))?;
+    let limit: u32 = limit.extract().map_err(|_| {
+        let most = u32::MAX;
+        PyValueError::new_err(format!(
+            "{title}: limit = {limit} is no number of packets up to {most}"
+        ))
+    })?;
     if let Ok(addresses) = object.getattr(intern!(py, "addresses")) {
         let (admit, release, state): (usize, usize, usize) = addresses.extract()?;
         let bare = Bare::at(admit, release, state, object.unbind());
