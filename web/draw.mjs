@@ -73,7 +73,9 @@ function drawing(plot, beside, events, band) {
   const curves = [
     ...plot.curves.map((curve, number) => made(curve, number)),
     ...beside.flatMap(({ name, plot: other, dash }) =>
-      other.curves.map((curve, number) => made(curve, colorOf(curve, number), `${name}: `, dash))),
+      other.curves.flatMap((curve, number) =>
+        // A kernel does not know all that the simulator does.
+        curve.y.some(Number.isFinite) ? [made(curve, colorOf(curve, number), `${name}: `, dash)] : [])),
   ];
   if (band) {
     if (plot.curves.find(({ label }) => label === plot.main).step) band = stepped(band);

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import polars as pl
+
 from narrows import backends
 from narrows.backends.backend import Backend, nothing_to_say
 from narrows.backends.interrupts import held
@@ -19,6 +21,7 @@ from narrows.scenario import Scenario
 
 NAME = "Linux 9.9"
 FLAG = "a kernel differs here"
+UNKNOWN = "sojourn_max_ms"
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
@@ -49,7 +52,11 @@ def _run(scenario: Scenario, *, progress: Callable[[float], Any] | None, **how: 
                 time.sleep(0.05)
         raise KeyboardInterrupt
     changed = scenario.with_({"seed": 2})
-    return replace(run_sim(changed), host={"kernel": {"version": "9.9", "flags": [FLAG]}})
+    run = run_sim(changed)
+    # Like a kernel, it does not know everything.
+    queues = run.tables["queues"].with_columns(pl.lit(None, pl.Float64).alias(UNKNOWN))
+    host = {"kernel": {"version": "9.9", "flags": [FLAG]}}
+    return replace(run, tables={**run.tables, "queues": queues}, host=host)
 
 
 BACKEND = Backend("kernel", _run, nothing_to_say)

@@ -241,6 +241,8 @@ def test_tables_arrive_as_those_of_the_engine(monkeypatch: pytest.MonkeyPatch) -
                 assert json.loads(data) == series.fill_null("").to_list()
             elif column["type"] == "bool":
                 assert [*data] == series.cast(int).to_list()
+            elif column["name"] == pretended.UNKNOWN:
+                assert np.isnan(np.frombuffer(data)).all() and len(data) == 8 * len(series)
             else:
                 np.testing.assert_array_equal(np.frombuffer(data), series.cast(float).to_numpy())
     assert end == len(content)

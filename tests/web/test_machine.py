@@ -123,6 +123,9 @@ def test_a_kernels_run_lies_over_the_simulators_until_a_knob_moves(
         page.until(f"{LINUX}.startsWith('Dotted curves: {pretended.NAME}')")
         assert pretended.FLAG in page.ask("document.querySelector('#machine ul').textContent")
         theirs = [each for each in curves(page) if each[0].startswith(f"{pretended.NAME}: ")]
+        # What a kernel does not know has no curve.
+        labels = [label for label, _, _ in theirs]
+        assert f"{pretended.NAME}: mean" in labels and f"{pretended.NAME}: longest" not in labels
         assert len(theirs) > 5 and all(dash == "dots" and count for _, dash, count in theirs)
         heads = page.ask("[...document.querySelectorAll('#metrics th')].map((e) => e.textContent)")
         assert heads[:3] == ["", "this run", pretended.NAME]
