@@ -124,8 +124,11 @@ def test_variants_settings_and_names_choose_queues(tmp_path: Path) -> None:
         short(), vary={QUEUE: [{**named, "most": 5}, named]}, queues={"mine": _Tail()}, workers=1
     )
     assert sent(by_variant) == sent(by_key) == sent(by_name)
-    run = narrows.run(short(), set={QUEUE: _Tail(most=5)})
-    assert run.summary["flows"] == by_variant.runs[0].summary["flows"]
+    within = short()
+    within["links"][0]["forward"] = {"queue": _Tail(most=5)}
+    for run in (narrows.run(short(), set={QUEUE: _Tail(most=5)}), narrows.run(within)):
+        assert run.summary["flows"] == by_variant.runs[0].summary["flows"]
+    assert sent(sweep(within, workers=1)) == sent(by_variant)[:1]
     band = {"name": "all", "queue": _Tail(most=5)}
     inside = narrows.run(short(), set={QUEUE: {"kind": "prio", "bands": [band]}})
     assert inside.summary["flows"]["segments_sent"] == run.summary["flows"]["segments_sent"]

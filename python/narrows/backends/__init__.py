@@ -147,7 +147,7 @@ def run(
     Args:
         scenario: A scenario file, a scenario, or its values as TOML has them.
         set: Keys to change, as `Scenario.with_` takes them: `{"queue.limit": 100}`. A queue of your
-            own may be a value: `{"queue": MyAqm(0.005)}`.
+            own may be a value here and in the scenario: `{"queue": MyAqm(0.005)}`.
         seed: The seed to use instead of the scenario's.
         out: Folder to save the run to; it must be new or empty. By default nothing is saved.
         backend: One of `BACKENDS`, or `program:` and the command that starts a simulator with
@@ -180,11 +180,11 @@ def run(
     from narrows.scenario.suggestions import suggestion
 
     own: OwnValues | None = None
-    if set:
+    if set or isinstance(scenario, Mapping):
         from narrows.backends.own_values import OwnValues
 
         own = OwnValues(queues)
-        set = own.plain(set, "set")
+        set, scenario = own.plain(set, "set"), own.plain(scenario, "scenario")
     outside = parts_from_outside(queues, controls, plugins, own)
     for name in unknown:
         hint = suggestion(name, [*inspect.signature(run).parameters][:-1])

@@ -158,7 +158,8 @@ def sweep(
     own = OwnValues(queues)
     axes = all_axes(own.varied(vary), own.variants(variants or {}))
     numbers = seeds_of(seeds)
-    base, file, written = base_values(scenario, own.plain(set or {}, "set"))
+    values = own.plain(scenario, "scenario")
+    base, file, written = base_values(values, own.plain(set or {}, "set"))
     folder = None if out is None else Path(out)
     if progress is True:
         with shown(str(base.get("name", "sweep")), quiet=False) as update:
