@@ -76,7 +76,7 @@ export class Machine {
     this.seeds = made("select", "", { id: "sweep-seeds" });
     this.seeds.append(...SEEDS.map((count) => made("option", String(count), { selected: count === USUAL_SEEDS })));
     this.metric = made("select", "", { id: "sweep-metric" });
-    this.plot = made("article", "", { className: "card", hidden: true });
+    this.plot = made("article", "", { hidden: true });
     this.flags = made("ul");
     const choices = made("p", "", { className: "buttons" });
     choices.append(labelled("Vary", this.knob), labelled("seeds", this.seeds), this.sweep.button);
