@@ -372,3 +372,59 @@ fn byte_counters_wrap_in_a_long_transfer() {
     let all = EcnBytes { ce: bytes as u32, ..EcnBytes::INITIAL };
     assert_eq!(AccurateEcn::new(Order::Zero, all, 2).fields()[1], bytes as u32 & 0xff_ffff);
 }
+
+/// RFC 9768, 3.1.4.1, and Linux 7.3: the first repeated SYN asks again, the next does not. DCTCP's are
+/// all ECN-capable.
+#[test]
+fn a_client_asks_for_accurate_ecn_twice() {
+    for (config, ect) in [
+        (accurate(), ""),
+        (Config { congestion: Congestion::Dctcp, ..accurate() }, " ect0"),
+        (Config { ecn_control: EcnControl::PlusPlus, ..accurate() }, ""),
+    ] {
+        let mut client = Script::client(&config);
+        client.connect().forget().at(5000.0);
+        let asks = format!("SEWA 0:0{ect}");
+        client.sends(&[&asks, &format!("S 0:0{ect}")]);
+    }
+}
+
+/// Linux 7.3: after a timeout, further SYN-ACKs say nothing of ECN, and from the second one on, or
+/// after a SYN that no longer asks, data are not ECN-capable.
+#[test]
+fn a_server_gives_up_accurate_ecn_if_it_repeats_its_syn_ack() {
+    let dctcp = Config { congestion: Congestion::Dctcp, ..accurate() };
+    for (config, ect) in [(accurate(), ""), (dctcp, " ect0")] {
+        // Timeouts, then SYNs; SYN-ACKs that answer, and then those that do not.
+        for (timeouts, again, (answers, silent), capable) in [
+            (0, &[][..], (0, 0), true),
+            (1, &[], (1, 0), true),
+            (2, &[], (1, 1), false),
+            (0, &[0b111], (1, 0), true),
+            (0, &[0b111, 0b111], (2, 0), false),
+            (1, &[0b111], (1, 1), false),
+            (0, &[0b000], (1, 0), false),
+        ] {
+            let mut server = Script::server(&config);
+            let asks = syn(&server, None, 0b111, Ecn::NotEct);
+            server.gets_segment(&asks).forget();
+            let mut at_ms = [300.0, 1500.0, 3500.0][timeouts];
+            for &bits in again {
+                server.at(at_ms);
+                let repeated = syn(&server, None, bits, Ecn::NotEct);
+                server.gets_segment(&repeated);
+                at_ms += 600.0;
+            }
+            server.at(at_ms);
+            let said = ["SW. 0:0 ack 1", "S. 0:0 ack 1"].map(|said| format!("{said}{ect}"));
+            let sent: Vec<String> = server.take_sent().iter().map(|(_, it)| show(it)).collect();
+            let expected = [vec![said[0].clone(); answers], vec![said[1].clone(); silent]].concat();
+            assert_eq!(sent, expected, "{timeouts} timeouts, then {again:?}");
+            let third = segment(&server, (1, 0, 1), 0b010, Ecn::Ect0);
+            server.gets_segment(&third).write(1000);
+            let data: Vec<_> = server.take_sent().iter().map(|(_, it)| it.ecn).collect();
+            let wanted = if capable { Ecn::Ect0 } else { Ecn::NotEct };
+            assert_eq!(data, [wanted], "{timeouts} timeouts, then {again:?}");
+        }
+    }
+}

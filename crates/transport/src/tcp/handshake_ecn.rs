@@ -15,9 +15,14 @@
 //!                       the SYN came                         report it
 //! ```
 //!
-//! A repeated SYN or SYN-ACK is not ECN-capable, and a repeated SYN no longer asks for ECN. If the
-//! server answers an ECN++ client as RFC 3168 says, the client cannot know whether its SYN was
-//! marked and uses initial window 1.
+//! A repeated SYN or SYN-ACK is not ECN-capable, unless its sender sends only ECN-capable packets
+//! (DCTCP, Prague), and a repeated SYN no longer asks for ECN. If the server answers an ECN++ client as
+//! RFC 3168 says, the client cannot know whether its SYN was marked and uses initial window 1.
+//!
+//! With Accurate ECN, ends give it up later (RFC 9768, 3.1.4; Linux 7.3 `tcp_ecn_make_synack`,
+//! `tcp_check_req`, `TCP_ACCECN_ACE_FAIL_SEND`): the first repeated SYN asks again. A server that has
+//! waited for a timeout repeats its SYN-ACK without the flags. From its second repetition on, or after a
+//! SYN that no longer asks, it sends no ECN-capable data, because the path may drop these.
 //!
 //! Differences:
 //!
@@ -25,8 +30,6 @@
 //!   of one mark in a round trip, which is as often as it reduces the window anyway.
 //! - It then has the counter of Accurate ECN (ACE) only in the answer to the SYN. A marked SYN-ACK
 //!   is reported only by ECE on the handshake's third segment.
-//! - RFC 9768, 3.1.4.1, lets a client ask for Accurate ECN again on its first repeated SYN; here, as
-//!   in Linux, a repeated SYN asks for nothing.
 //! - With ECN++ and without `accurate_ecn`, bare acknowledgements, window probes and resets stay
 //!   Not-ECT, because RFC 3168's feedback could not report that they were marked.
 
@@ -53,6 +56,8 @@ pub(super) enum HandshakeEcn {
     Refused,
     /// A server: the SYN asked for Accurate ECN, and arrived with this codepoint.
     Accurate(Ecn),
+    /// A server: the SYN asked for Accurate ECN, but the repeated SYN-ACK no longer answers that.
+    Unanswered,
 }
 
 const _: () = assert!(size_of::<HandshakeEcn>() == 1);
@@ -61,32 +66,34 @@ impl State {
     /// Returns the flags and the IP header's ECN field of a SYN or SYN-ACK.
     pub(super) fn syn_ecn(&self, config: &Config) -> (Flags, Ecn) {
         let first = self.syn_retries == 0;
+        let plus_plus = config.ecn_control == EcnControl::PlusPlus;
+        let ect_if = |capable: bool| {
+            let capable = capable && first || config.sends_only_ect();
+            if capable { config.ect() } else { Ecn::NotEct }
+        };
         if self.phase == Phase::SynSent {
-            // Linux repeats a SYN without the ECN request (RFC 3168, 6.1.1.1).
-            if !config.wants_ecn() || !first {
-                return (Flags::SYN, Ecn::NotEct);
-            }
-            let asks = Flags::SYN.with(Flags::ECE).with(Flags::CWR);
-            let plus_plus = config.ecn_control == EcnControl::PlusPlus;
-            let accurate = plus_plus || config.is_accurate();
-            let asks = if accurate { asks.with(Flags::AE) } else { asks };
-            let capable = plus_plus || config.sends_only_ect();
-            return (asks, if capable { config.ect() } else { Ecn::NotEct });
+            // RFC 3168, 6.1.1.1; RFC 9768, 3.1.4.1.
+            let asks = first || self.syn_retries == 1 && config.is_accurate();
+            let flags = match (config.wants_ecn(), asks) {
+                (false, _) => return (Flags::SYN, Ecn::NotEct),
+                (true, false) => Flags::SYN,
+                (true, true) => Flags::SYN.with(Flags::ECE).with(Flags::CWR),
+            };
+            let accurate = asks && (plus_plus || config.is_accurate());
+            return (if accurate { flags.with(Flags::AE) } else { flags }, ect_if(plus_plus));
         }
         let flags = Flags::SYN.with(Flags::ACK);
         if !self.receiver.ecn {
             return (flags, Ecn::NotEct);
         }
-        let capable = config.ecn_control != EcnControl::Data || config.sends_only_ect();
-        let ect_if = |capable: bool| if capable { config.ect() } else { Ecn::NotEct };
+        let capable = config.ecn_control != EcnControl::Data;
         match self.handshake_ecn {
-            HandshakeEcn::Accurate(syn) => {
-                (flags.with(handshake_code(syn)), ect_if(capable && first))
-            }
+            HandshakeEcn::Accurate(syn) => (flags.with(handshake_code(syn)), ect_if(capable)),
+            HandshakeEcn::Unanswered => (flags, ect_if(capable)),
             HandshakeEcn::Refused => (flags.with(Flags::ECE), Ecn::NotEct),
-            HandshakeEcn::Asked => (flags.with(Flags::AE), ect_if(first)),
-            HandshakeEcn::AskedMarked => (flags.with(Flags::AE).with(Flags::CWR), ect_if(first)),
-            _ => (flags.with(Flags::ECE), ect_if(capable && first)),
+            HandshakeEcn::Asked => (flags.with(Flags::AE), ect_if(true)),
+            HandshakeEcn::AskedMarked => (flags.with(Flags::AE).with(Flags::CWR), ect_if(true)),
+            _ => (flags.with(Flags::ECE), ect_if(capable)),
         }
     }
 
@@ -133,6 +140,34 @@ impl State {
         }
     }
 
+    /// Takes a repeated SYN's word on Accurate ECN.
+    pub(super) fn take_repeated_syn_ecn(&mut self, segment: &Segment) {
+        if let HandshakeEcn::Accurate(syn) = &mut self.handshake_ecn {
+            *syn = segment.ecn;
+            if ace_of(segment.flags) == 0 {
+                self.stop_ect();
+            }
+        }
+    }
+
+    /// Gives up what a server's SYN-ACK says of Accurate ECN if it has to be repeated too often.
+    pub(super) fn repeat_accurate_syn_ack(&mut self) {
+        if let HandshakeEcn::Accurate(_) | HandshakeEcn::Unanswered = self.handshake_ecn {
+            if self.syn_retries > 0 {
+                self.handshake_ecn = HandshakeEcn::Unanswered;
+            }
+            if self.syns_repeated() > 0 {
+                self.stop_ect();
+            }
+        }
+    }
+
+    /// Sends no more ECN-capable packets, because the path clears ECN fields or drops such packets.
+    fn stop_ect(&mut self) {
+        self.receiver.stop_ect();
+        self.sender.stop_ect();
+    }
+
     /// Uses Accurate ECN from now on. `third`: the flags of a client's third segment; `marks`: marks
     /// that it has seen already.
     pub(super) fn use_accurate_ecn(&mut self, config: &Config, third: Option<Flags>, marks: u32) {
@@ -162,10 +197,7 @@ impl State {
         let pure = segment.len == 0 && !segment.flags.contains(Flags::FIN);
         match ace_of(segment.flags) {
             // Table 4: the path clears the flags.
-            0 if pure => {
-                self.receiver.stop_ect();
-                self.sender.stop_ect();
-            }
+            0 if pure => self.stop_ect(),
             HANDSHAKE_CE if pure => {
                 if let Some(silent) = self.sender.silent_mut() {
                     silent.start.restart_window = true;

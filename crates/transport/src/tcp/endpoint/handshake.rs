@@ -42,6 +42,8 @@ impl State {
                     self.send_syn(cx);
                 } else if self.receiver.may_answer(cx) {
                     // `tcp_check_req`: the SYN-ACK was probably lost.
+                    self.take_repeated_syn_ecn(segment);
+                    self.repeat_accurate_syn_ack();
                     self.send_syn(cx);
                 }
             }
@@ -226,7 +228,7 @@ impl State {
 
     /// Returns how often the SYN or SYN-ACK was repeated, after a timeout or for a repeated SYN
     /// (`total_retrans`).
-    fn syns_repeated(&self) -> u32 {
+    pub(in super::super) fn syns_repeated(&self) -> u32 {
         match &self.sender {
             Half::Silent(silent) => silent.syns_repeated(),
             Half::Active(_) => u32::from(self.syn_retries),
@@ -279,6 +281,7 @@ impl State {
             self.sender.fail(cx);
             return;
         }
+        self.repeat_accurate_syn_ack();
         self.syn_retries += 1;
         self.sender.count_syn_timeout();
         self.send_syn(cx);
