@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import random
 from collections.abc import Mapping
+from types import CodeType, FunctionType
 from typing import Any, Self
 
 
@@ -78,18 +79,24 @@ class Part:
     def record(self) -> dict[str, Any]:
         """What run.json says about it: the class, its arguments, version, source and its digest."""
         arguments, named = self._arguments
-        words = [repr(each) for each in arguments]
-        words += [f"{name}={value!r}" for name, value in named.items()]
+        words = [*map(_words, arguments)]
+        words += [f"{name}={_words(value)}" for name, value in named.items()]
         name = type(self).__qualname__
         return {"class": name, "arguments": ", ".join(words), **self._source()}
 
-    def others(self) -> str:
-        """The arguments that are no numbers, in words."""
+    def other_arguments(self) -> dict[str, Any]:
+        """The given arguments that are no numbers."""
         arguments, named = self._arguments
         bound = inspect.signature(self.__init__).bind(*arguments, **named)  # type: ignore[misc]
         numbers = self.numbers()
-        given = bound.arguments.items()
-        return ", ".join(f"{name}={value!r}" for name, value in given if name not in numbers)
+        return {name: value for name, value in bound.arguments.items() if name not in numbers}
+
+    def others(self) -> str:
+        """The same in words, without addresses, which other processes do not have."""
+        given = self.other_arguments().items()
+        return ", ".join(
+            f"{name}={_words(value)}" for name, value in given if type(value) is not int
+        )
 
     def _source(self) -> dict[str, Any]:
         try:
@@ -112,6 +119,29 @@ class Part:
     def travels(self) -> tuple[type[Self], tuple[tuple[Any, ...], dict[str, Any]]]:
         """What another process needs to make it: the class and its arguments."""
         return type(self), self._arguments
+
+
+def _words(value: Any) -> str:
+    """An argument in words that other processes have for it, too, and not for another value.
+
+    `repr` has the address of a function, and leaves out digits and the middle of an array.
+    """
+    if isinstance(value, FunctionType) and not value.__closure__:
+        facts = (*_facts(value.__code__), value.__defaults__, value.__kwdefaults__)
+        return f"{value.__qualname__} {_digits(repr(facts).encode())}"
+    if getattr(value, "ndim", 0) and hasattr(value, "dtype") and hasattr(value, "tobytes"):
+        data = f"{value.dtype} {value.shape}".encode() + value.tobytes()
+        return f"{' '.join(repr(value).split())} {_digits(data)}"
+    return repr(value)
+
+
+def _facts(code: CodeType) -> tuple[Any, ...]:
+    constants = [_facts(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts]
+    return code.co_code, code.co_names, constants
+
+
+def _digits(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:8]
 
 
 def _code(made: type) -> list[Any]:

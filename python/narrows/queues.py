@@ -136,6 +136,11 @@ class Compiled(Queue):
         """The addresses of both functions, 0 for none, and of the state."""
         return (*self._compiled.addresses(), self._compiled.state_address)
 
+    def numbers(self) -> dict[str, int | float]:
+        """Those that are no addresses of functions."""
+        numbers = super().numbers().items()
+        return {name: number for name, number in numbers if name not in ("admit", "release")}
+
     def record(self) -> dict[str, Any]:
         """The source of numba's functions, as far as they have one."""
         return {**super().record(), **self._compiled.record()}

@@ -396,6 +396,23 @@ def test_compiled_functions_have_a_state_for_each_run() -> None:
     assert queue.state[1] == 0
 
 
+def test_compiled_functions_with_other_states_are_other_queues() -> None:
+    """NumPy prints both states alike. An address is no setting."""
+
+    def tail(state: Any, backlog: int, _bytes: int, _now: int, _packet: int) -> int:
+        return 2 if backlog >= state[0] - 1e9 else 0
+
+    function = ADMIT(tail)
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    many, few = (Compiled(admit=address, state=np.array([1e9 + most])) for most in (20, 5))
+    alone = narrows.run(scenario(), queues={LINK: few})
+    key = "links.wan.{}.queue".format
+    both = narrows.run(scenario(), set={key("backward"): many, key("forward"): few})
+    assert both.flows.equals(alone.flows)
+    names = list(both.outside["queues"])
+    assert len(names) == 2 and str(address) not in str(both.scenario) + str(names)
+
+
 def test_the_packet_of_numpy_is_that_of_c() -> None:
     assert packet_type().itemsize == 48
 

@@ -6,9 +6,11 @@ import math
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import narrows
@@ -149,6 +151,61 @@ def test_arguments_that_are_no_numbers_are_part_of_the_name() -> None:
     # Whole numbers and others are told apart: an argument keeps its type.
     assert names == ["_Mode", "_Mode 2", "_Mode(mode='b')", "_Mode(mode='b')"]
     assert found.status == "complete"
+
+
+class _Ruled(Queue):
+    """Drops by the limit that a rule takes from a table."""
+
+    def __init__(self, table: Any, rule: Any) -> None:
+        self.most = rule(table)
+
+    def admit(self, backlog: int, *_: Any) -> int:
+        return DROP if backlog >= self.most else PASS
+
+
+def _array(most: int) -> np.ndarray[Any, Any]:
+    """NumPy's `repr` leaves its middle out."""
+    return np.array([0.0] * 1000 + [most] + [0.0] * 1000)
+
+
+def _middle(table: Any) -> float:
+    return float(np.ravel(table)[1000])
+
+
+def _first(scale: float) -> Callable[[Any], float]:
+    return lambda table: scale * table[0]
+
+
+@pytest.mark.parametrize(
+    "queues",
+    [
+        [_Ruled(_array(most), _middle) for most in (5, 20)],
+        [_Ruled([_array(most)], _middle) for most in (5, 20)],
+        [_Ruled([5], _first(scale)) for scale in (1, 4)],
+        [_Ruled([5], lambda table: table[0]), _Ruled([5], lambda table: 4 * table[0])],
+    ],
+    ids=["arrays", "arrays in lists", "closures", "functions"],
+)
+def test_arguments_that_look_the_same_are_told_apart(queues: list[Queue]) -> None:
+    variants = {name: {QUEUE: queue} for name, queue in zip(("few", "many"), queues, strict=True)}
+    tails = sweep(short(), vary={QUEUE: [_Tail(5), _Tail(20)]}, workers=1)
+    assert sent(sweep(short(), variants=variants, workers=1)) == sent(tails)
+
+
+def test_functions_among_arguments_let_a_sweep_go_on(tmp_path: Path) -> None:
+    def made(*rules: Callable[[Any], float], seeds: int = 1) -> narrows.Sweep:
+        values = [_Ruled([5], rule) for rule in rules]
+        return sweep(short(), vary={QUEUE: values}, seeds=seeds, out=tmp_path / "o", workers=1)
+
+    def rule() -> Callable[[Any], float]:
+        return lambda table: 2 * table[0]
+
+    # Both exist at once, so that they have two addresses.
+    rules = rule(), rule()
+    one, two = made(rules[0]), made(rules[1], seeds=2)
+    assert one.runs[0].settings == two.runs[0].settings and len(two.runs) == 2
+    with pytest.raises(RunFolderError, match="a sweep with other parts"):
+        made(lambda table: 3 * table[0])
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ and two objects of a class that differ in numbers alone share a name.
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
@@ -18,13 +19,13 @@ class OwnValues:
     """Takes queues out of values."""
 
     def __init__(self, others: Any = None) -> None:
-        """The names of other queues are taken."""
+        """`others` are queues by name; their names are taken."""
         self.queues: dict[str, Queue] = {}
         self._taken = set(others) if isinstance(others, Mapping) else set()
         self._names: dict[tuple[Any, ...], str] = {}
 
     def plain(self, value: Any, key: str) -> Any:
-        """The same value without queues; `key` has it.
+        """Returns the value with a table for each queue; errors name `key`.
 
         Raises:
             QueueError: It has a class in it instead of an object.
@@ -71,8 +72,10 @@ class OwnValues:
     def _name(self, queue: Queue) -> str:
         """Its name, which it shares with those that the same settings make equal to it."""
         numbers = {name: type(number) for name, number in queue.numbers().items()}
-        key = (type(queue), queue.others(), *numbers.items())
+        exact = tuple(map(_exact, queue.other_arguments().items()))
+        key = (type(queue), queue.others(), exact, *numbers.items())
         if key not in self._names:
+            # It stays in `queues`, so nothing else gets the identities of its arguments.
             others = queue.others()
             title = type(queue).__name__ + (f"({others})" if others else "")
             name, number = title, 1
@@ -83,3 +86,13 @@ class OwnValues:
             self._names[key] = name
             self.queues[name] = queue
         return self._names[key]
+
+
+def _exact(argument: tuple[str, Any]) -> tuple[str, bytes | int]:
+    """What tells an argument from others that look the same."""
+    name, value = argument
+    try:
+        return name, pickle.dumps(value)
+    except Exception:
+        # A function made by another one, for example.
+        return name, id(value)
