@@ -219,6 +219,10 @@ def test_functions_among_arguments_let_a_sweep_go_on(tmp_path: Path) -> None:
         ({"set": {QUEUE: _Tail()}, "vary": {f"{QUEUE}.most": ["x"]}}, "most = 'x' is no number"),
         ({"queues": {"mine": _Tail()}}, "no queue of the kind plugin has this name"),
         (
+            {"set": {QUEUE: _Tail()}, "vary": {QUEUE: [{"kind": "codel"}]}},
+            "_Tail: no run uses this queue, because other values replace it; hint: remove it",
+        ),
+        (
             {"set": {"queue": {"kind": "plugin", "name": "m"}}, "queues": {LINK: _Tail()}},
             'no plugin and no class offers "m"',
         ),

@@ -190,6 +190,9 @@ class Outside:
         """
         links = _places(scenario)
         for place in self.queues:
+            if place not in used and place in self.valued:
+                what = "no run uses this queue, because other values replace it"
+                raise QueueError(place, what, "remove it")
             if place not in used:
                 more = ", ..." if len(links) > _MOST_NAMED else ""
                 raise QueueError(
