@@ -266,6 +266,10 @@ def test_what_cannot_be_done_takes_a_line() -> None:
             ({"job": "shutdown"}, "the request is no job: KeyError"),
             ({"job": "folder", "example": "../../etc/passwd"}, "the request is no job: KeyError"),
             ({"job": "folder", "settings": 3}, "the request is no job: AttributeError"),
+            (
+                {"job": "sweep", "knob": "delay", "seeds": float("inf")},
+                "the request is no job: OverflowError",
+            ),
             ({"job": "folder", "example": "downloads"}, "classes of your own run in the page's"),
         ):
             facts, _ = last(
@@ -278,6 +282,12 @@ def test_what_cannot_be_done_takes_a_line() -> None:
             )
             assert facts["state"] == "refused" and says in facts["why"], facts
             assert "\n" not in facts["why"]
+        for wrong, says in (
+            (b"[" * jobs.MOST_BYTES, "the request is no job: RecursionError"),
+            ({"job": "x" * 9_999, "example": SHORT, "settings": {}}, "the request is no job: KeyE"),
+        ):
+            ((facts, _),) = messages(server, wrong)
+            assert facts["why"].startswith(says) and len(facts["why"]) < 200, facts
 
 
 def test_only_a_page_of_this_server_may_ask_and_only_for_little() -> None:

@@ -41,6 +41,8 @@ _START = (
 )
 # A sweep has all cores, and a kernel in real time wants them for itself.
 _KINDS = {"folder": "folder", "sweep": "cores", "kernel": "cores"}
+# What a malformed request raises; infinite numbers and deep lists among others.
+_NO_JOB = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class Busy(NarrowsError):  # noqa: N818 - named after what happened
@@ -121,8 +123,8 @@ class Jobs:
             _KINDS[kind]
             if kind == "sweep":
                 made |= {"knob": str(asked["knob"]), "seeds": int(asked["seeds"])}
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise NarrowsError(f"the request is no job: {error!r}") from None
+        except _NO_JOB as error:
+            raise NarrowsError(f"the request is no job: {error!r:.100}") from None
         if self._parts and name == self._own:
             if self._parts.queues or self._parts.controls:
                 raise NarrowsError(
