@@ -11,7 +11,8 @@ import threading
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -73,21 +74,32 @@ def refused(asked: Request) -> tuple[int, str]:
         return error.value.code, str(error.value.reason)
 
 
-def children(name: str) -> list[int]:
-    """The processes whose command has these words."""
-    found = []
+def processes() -> dict[int, tuple[int, bytes]]:
+    """The parent and the command of each process; those that have ended have no command."""
+    found = {}
     for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            if name.encode() in (folder / "cmdline").read_bytes():
-                found.append(int(folder.name))
-        except OSError:
-            continue
-    return [number for number in found if number != os.getpid()]
+        with suppress(OSError):
+            parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+            found[int(folder.name)] = int(parent), (folder / "cmdline").read_bytes()
+    return {number: facts for number, facts in found.items() if facts[1]}
 
 
-def gone(mark: str) -> bool:
+def at_work(mark: str, *, workers: bool = False) -> set[int]:
+    """The processes of a test's job, once there are some, and its workers, if it has any."""
     end = time.monotonic() + 60
-    while children(mark):
+    while True:
+        there = processes()
+        job = {number for number, (_, command) in there.items() if mark.encode() in command}
+        children = {number for number, (parent, _) in there.items() if parent in job}
+        if children or (job and not workers):
+            return job | children
+        assert time.monotonic() < end, "no job, or no worker"
+        time.sleep(0.05)
+
+
+def gone(numbers: set[int]) -> bool:
+    end = time.monotonic() + 60
+    while numbers & processes().keys():
         if time.monotonic() > end:
             return False
         time.sleep(0.05)
@@ -96,7 +108,7 @@ def gone(mark: str) -> bool:
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> str:
-    """A word in the commands of this test's jobs and of their workers, and in no other."""
+    """A word in the commands of this test's jobs, and in no other."""
     word = f"job_of_{os.getpid()}_{time.monotonic_ns()}"
     monkeypatch.setattr(jobs, "_START", f"{jobs._START} # {word}")
     return word
@@ -194,8 +206,8 @@ def test_a_page_that_is_gone_ends_its_sweep(mark: str) -> None:
     with served() as server:
         with urlopen(request(server, job), timeout=60) as answer:
             assert json.loads(answer.readline())["state"] == "running"
-            assert children(mark)
-        assert gone(mark)
+            begun = at_work(mark, workers=True)
+        assert gone(begun)
 
 
 def test_the_end_of_the_server_ends_its_jobs(mark: str) -> None:
@@ -203,8 +215,29 @@ def test_the_end_of_the_server_ends_its_jobs(mark: str) -> None:
     with served() as server:
         answer = urlopen(request(server, job), timeout=60)
         assert json.loads(answer.readline())["state"] == "running"
-    assert gone(mark)
+        begun = at_work(mark, workers=True)
+    assert gone(begun)
     answer.close()
+
+
+def test_a_job_that_waits_for_its_turn_does_not_outlive_the_server() -> None:
+    job = {"job": "folder", "example": SHORT, "settings": {}}
+    with served() as server, ThreadPoolExecutor() as other:
+        with server.jobs._turns["folder"]:
+            waiting = other.submit(refused, request(server, job))
+            while server.runs._value == server.runs._initial_value:  # type: ignore[attr-defined]
+                time.sleep(0.01)
+            server.jobs.close()
+        assert waiting.result() == (503, "the end of the server is under way")
+
+
+def test_a_job_that_cannot_start_leaves_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nonexistent")
+    with served() as server:
+        for _ in range(2):
+            facts, _ = last(server, "folder")
+            assert facts["why"] == "the job cannot start: No such file or directory"
+        assert not server.jobs._under_way
 
 
 def test_one_sweep_or_kernel_run_at_a_time(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -218,8 +251,9 @@ def test_one_sweep_or_kernel_run_at_a_time(mark: str, monkeypatch: pytest.Monkey
             for kind in ({"job": "kernel"}, {"job": "sweep", "knob": "delay", "seeds": 1}):
                 code, why = refused(request(server, {**job, **kind}))
                 assert (code, why) == (503, "another sweep or kernel run is under way")
+            begun = at_work(mark)
         # Cancelled: it ends as by Ctrl-C.
-        assert gone(mark)
+        assert gone(begun)
 
 
 def test_tables_arrive_as_those_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,8 +31,8 @@ MOST_BYTES = 1 << 16
 
 _PATIENCE_S = 30.0
 """How long a job may take to end. A kernel removes its namespaces first."""
-_TURN_S = 20.0
-"""How long a job waits for the end of the one before it."""
+_TURN_S = _PATIENCE_S + 5
+"""How long a job waits for the end of the one before it, which may need all its patience."""
 
 # The start of `python -c`, which finds narrows where this process has found it.
 _START = (
@@ -68,14 +68,16 @@ class Jobs:
             self._sources[self._own] = source
         self._turns = {name: threading.Lock() for name in _KINDS.values()}
         self._under_way: set[socket.socket] = set()
+        self._closed = False
 
     @contextlib.contextmanager
     def run(self, request: bytes) -> Iterator[socket.socket]:
-        """Starts a job; what is read from the socket are its messages. Leaving it ends the job.
+        """Starts a job and yields a socket with its messages. On leaving, the job ends.
 
         Raises:
-            NarrowsError: The request is no job, or the scenario's parts cannot travel.
-            Busy: Another job of the kind is under way.
+            NarrowsError: The request is no job, the scenario's parts cannot travel, or no process
+                can be started.
+            Busy: Another job of the kind is under way, or the server ends.
         """
         kind, text = self._checked(request)
         turn = self._turns[_KINDS[kind]]
@@ -83,27 +85,40 @@ class Jobs:
             raise Busy(f"another {'run folder' if kind == 'folder' else 'sweep or kernel run'}")
         try:
             ours, theirs = socket.socketpair()
-            with theirs:
-                job = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _START, json.dumps(sys.path)],
-                    stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    process_group=0,  # Ctrl-C is for the server, whose end ends this.
-                )
+            # Before there is a process, so that `close` misses none.
             self._under_way.add(ours)
+            job = None
             try:
+                job = self._started(theirs)
                 with contextlib.suppress(OSError):
                     ours.sendall(len(text).to_bytes(LENGTH_BYTES, "little") + text)
                 yield ours
             finally:
                 self._under_way.discard(ours)
                 ours.close()
-                _end(job)
+                if job:
+                    _end(job)
         finally:
             turn.release()
 
+    def _started(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        """The process of a job, with this end of a socket."""
+        with theirs:
+            if self._closed:
+                raise Busy("the end of the server")
+            try:
+                return subprocess.Popen(
+                    [sys.executable, "-P", "-c", _START, json.dumps(sys.path)],
+                    stdin=theirs.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    process_group=0,  # Ctrl-C is for the server, whose end ends this.
+                )
+            except OSError as error:
+                raise NarrowsError(f"the job cannot start: {error.strerror}") from None
+
     def close(self) -> None:
-        """Ends all jobs."""
+        """Ends all jobs; no other can start."""
+        self._closed = True
         for each in list(self._under_way):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -147,5 +162,6 @@ def _end(job: subprocess.Popen[bytes]) -> None:
     try:
         job.wait(_PATIENCE_S)
     except subprocess.TimeoutExpired:
+        # Workers of a sweep end with their input; a kernel's namespaces may stay.
         os.killpg(job.pid, signal.SIGKILL)
         job.wait()
