@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from narrows import _core
+from narrows.foreign_text import shortened
 
 
 def named(version: object, build: object) -> str:
@@ -16,16 +17,12 @@ def named(version: object, build: object) -> str:
         >>> len(named("0.1.0", 10_000_000 * "f"))
         51
     """
-    return f"{_short(version)} ({_short(build)})" if build else _short(version)
+    short = shortened(str(version), _LONGEST)
+    return f"{short} ({shortened(str(build), _LONGEST)})" if build else short
 
 
 _LONGEST = 40
 """The most characters of a version or a build: a run's may come from other people."""
-
-
-def _short(given: object) -> str:
-    text = str(given)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 THIS = named(_core.version, _core.build)

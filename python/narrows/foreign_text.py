@@ -38,6 +38,16 @@ def printable(text: str, kept: str = "") -> str:
     return "".join(c if c.isprintable() or c in kept else ascii(c)[1:-1] for c in text)
 
 
+def shortened(text: str, most: int) -> str:
+    """A text of at most this many characters, and an ellipsis if there were more.
+
+    Examples:
+        >>> shortened("abcd", 4), shortened("abcde", 4)
+        ('abcd', 'abcd...')
+    """
+    return text if len(text) <= most else f"{text[:most]}..."
+
+
 def parsed(data: bytes) -> Any:
     r"""The value of a JSON text, with each text in it printable, but for line ends and tabs.
 

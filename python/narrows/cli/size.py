@@ -9,6 +9,7 @@ import typer
 
 from narrows.cli.failure import UserError
 from narrows.cli.options import Json, option
+from narrows.foreign_text import shortened
 
 if TYPE_CHECKING:
     from narrows.scenario.amounts import Quantity
@@ -78,11 +79,10 @@ def command(
     print(f"# In a scenario, for a link:\n{found.toml()}\n# On a machine, one of:\n{red}\n{fifo}")
 
 
-_LONGEST_TEXT = 100
-
-
 def _quantity(option: str, text: str, kind: type[Quantity], most: int, example: str) -> int:
-    shown = text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}..."
+    from narrows.scenario.quantities import LONGEST_TEXT
+
+    shown = shortened(text, LONGEST_TEXT)
     try:
         value = kind(text)
     except ValueError as error:

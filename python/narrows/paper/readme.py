@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from narrows.builds import THIS, named
-from narrows.foreign_text import printable
+from narrows.foreign_text import printable, shortened
 from narrows.paper.parts import GIVEN_FILE, PLAN_FILE, SCENARIO_FILE, TABLE_FILE, Part
 from narrows.results import RUN_FILE, Comparison, Run, Sweep
 from narrows.scenario.toml_text import inline
@@ -104,21 +104,17 @@ def _facts(part: Part) -> list[str]:
     ]
     if not facts.get("as_written", True):
         rows.append(("run.json", "is not as narrows wrote it"))
-    shown = [(name, _bounded(value)) for name, value in rows if value not in (None, "")]
+    given = [(name, str(value).strip()) for name, value in rows if value is not None]
+    shown = [(_cell(name), _code(shortened(text, _LONGEST))) for name, text in given if text]
     return [
         "| | |",
         "|---|---|",
-        *(f"| {_cell(name)} | {_code(text)} |" for name, text in shown if text),
+        *(f"| {name} | {text} |" for name, text in shown),
     ]
 
 
 _LONGEST = 2000
 """The most characters of a fact, which may come from other people."""
-
-
-def _bounded(value: Any) -> str:
-    text = str(value).strip()
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 
 def _again(part: Part) -> list[str]:

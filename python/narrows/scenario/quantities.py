@@ -13,9 +13,11 @@ from pydantic import AfterValidator, Field, PlainSerializer, PlainValidator
 from pydantic import WithJsonSchema as JsonSchema
 from pydantic_core import PydanticCustomError
 
+from narrows.foreign_text import shortened
 from narrows.scenario.amounts import DataRate, DataSize, Duration, Quantity
 
-_LONGEST_TEXT = 100
+LONGEST_TEXT = 100
+"""The most characters of a quantity in a message."""
 
 Q = TypeVar("Q", bound=Quantity)
 
@@ -71,7 +73,7 @@ def _reader(kind: type[Q], example: str, most: int) -> Callable[[Any], Q]:
             raise refuse("is a number without a unit", hint)
         if not isinstance(value, str):
             raise refuse(f"is {_kind(value)}, not a quantity", kind_hint)
-        shown = value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT] + "..."
+        shown = shortened(value, LONGEST_TEXT)
         try:
             quantity = kind(value)
         except ValueError as error:
