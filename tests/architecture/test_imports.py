@@ -12,9 +12,9 @@ import pytest
 
 PACKAGE = Path(__file__).parents[2] / "python" / "narrows"
 
-# Text and files made safe, the types of plots' files, and which narrows this is. They know nothing
-# else of narrows, and every part may import them.
-FOR_ALL = {"builds", "foreign_text", "plot_files", "private", "unfinished"}
+# Text and files made safe, the types of plots' files, which narrows this is, and how its processes
+# start. They know nothing else of narrows, and every part may import them.
+FOR_ALL = {"builds", "foreign_text", "plot_files", "private", "starting", "unfinished"}
 
 # The parts of narrows that each part may import besides itself. A part that is not listed fails.
 MAY_IMPORT: dict[str, set[str]] = {
@@ -22,6 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "foreign_text": set(),
     "plot_files": set(),
     "private": set(),
+    "starting": set(),
     "unfinished": set(),
     "errors": set(),
     # Shows people how far something is.

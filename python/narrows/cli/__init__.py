@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from narrows.starting import collect_rarely
+
 __all__ = ["main"]
 
 INTERRUPTED = 130
@@ -19,9 +21,7 @@ INTERRUPTED = 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns its exit code; see `narrows.cli.app.main`."""
     if arguments is None:
-        # What modules make while they load stays. Looking through it for garbage takes a tenth of a
-        # short command.
-        gc.set_threshold(200_000)
+        collect_rarely()
         # Pydantic would search all installed packages for plugins, and OpenBLAS start a thread for
         # each core, which narrows would not use.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import IO, Any
 
+from narrows.starting import start_of
 from narrows.sweeps.errors import SweepError
 from narrows.sweeps.plan import Item
 from narrows.sweeps.work import failed_row
@@ -39,11 +40,7 @@ _MOST_AHEAD = 64
 _STARTS = 3
 """How many workers in a row may die before they start to work."""
 
-# The start of `python -c`, which finds narrows where this process has found it.
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
-    "from narrows.sweeps.worker import main; main()"
-)
+_START = start_of("narrows.sweeps.worker")
 
 
 @dataclass(frozen=True)

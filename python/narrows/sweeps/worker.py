@@ -10,7 +10,6 @@ interrupts from the terminal to the process that started it.
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import queue
@@ -19,6 +18,8 @@ import sys
 import threading
 import time
 from typing import Any
+
+from narrows.starting import collect_rarely
 
 _REPORT_S = 0.5
 """Seconds between two reports of a run's progress."""
@@ -33,8 +34,7 @@ def main() -> None:
     lines: queue.SimpleQueue[str] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(lines,), daemon=True).start()
 
-    # What modules make while they load stays; to look through it takes a tenth of the start.
-    gc.set_threshold(200_000)
+    collect_rarely()
     from narrows.sweeps.plan import Item
     from narrows.sweeps.work import Fatal, Worker
 
