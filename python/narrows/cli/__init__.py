@@ -23,7 +23,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if arguments is None:
         collect_rarely()
         # Pydantic would search all installed packages for plugins, and OpenBLAS start a thread for
-        # each core, which narrows would not use.
+        # each core, which narrows would not use. Processes that this one starts, and code of the
+        # user's own, inherit both. Who wants threads sets the variable.
         os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     before = signal.getsignal(signal.SIGINT)
@@ -36,7 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(signal.SIGINT, before)
     code = run(arguments)
     if arguments is None:
-        # Python looks through everything once more before it ends, a fifth of a short command.
+        # Python looks through everything once more before it ends, which takes a fifth of a short
+        # command.
         gc.freeze()
         if code == INTERRUPTED:
             _exit_at_once(code)
