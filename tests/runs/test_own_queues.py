@@ -303,6 +303,9 @@ def test_a_queue_in_c_runs_where_the_scenario_names_it(tmp_path: Path) -> None:
     assert record["file"] == "codel.so" and len(record["sha256"]) == 64
     with pytest.raises(narrows.NarrowsError, match="has the settings target and interval"):
         narrows.run(plugin("codel-rfc8289", targe="5 ms"), plugins=[codel])
+    both = {"codel-rfc8289": _Tail()}
+    with pytest.raises(narrows.NarrowsError, match='a plugin and a class offer "codel-rfc8289"'):
+        narrows.run(plugin("codel-rfc8289"), plugins=[codel], queues=both)
 
 
 def test_a_scenario_alone_loads_nothing(tmp_path: Path) -> None:

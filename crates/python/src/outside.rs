@@ -102,6 +102,10 @@ pub(crate) fn bind(
             let offers: Vec<_> = offers.collect();
             let refused = |why: &str| PyValueError::new_err(format!("{name}: queue: {why}"));
             let own = queues.map(|queues| queues.get_item(custom.name())).transpose()?.flatten();
+            if own.is_some() && !offers.is_empty() {
+                let why = format!("a plugin and a class offer {:?}", custom.name());
+                return Err(refused(&why));
+            }
             if let Some(maker) = own {
                 return config(name, &Maker::new(&maker, custom.settings())?, faults);
             }

@@ -47,9 +47,9 @@ const SOME_EVENTS: u64 = 16;
 
 #[pymethods]
 impl Simulation {
-    /// Creates a run of the plan at time zero. `plugins` are paths of shared objects; `queues` has a
-    /// function for the name of a link, which makes its queue from a seed, and `controls` one for the
-    /// name of a congestion control. The modes `collapse` and `scheduled` (all links) are for tests: see
+    /// Creates a run of the plan at time zero. `plugins` are paths of shared objects; `queues` has
+    /// functions that make a queue from a seed and settings, by the name of a link or of a queue in the
+    /// plan; `controls` has one for each name of a congestion control. The modes `collapse` and `scheduled` (all links) are for tests: see
     /// `narrows_sim::plan::Modes`. Raises ValueError if something is wrong with the plan, or with a
     /// part from outside.
     #[new]

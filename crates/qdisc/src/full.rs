@@ -193,17 +193,17 @@ impl<P: Packet> Qdisc<P> for FullQueue<P> {
         self.count(view.bytes);
         view.handle = self.keep(packet);
         let (handle, ecn) = (view.handle, view.ecn);
-        let Ok(answer) = self.chooser.enqueue(now, &view, &mut self.actions) else {
-            self.act(dropped);
-            return Verdict::Queued;
-        };
+        let answer = self.chooser.enqueue(now, &view, &mut self.actions);
         // To drop the packet by its handle is the same as to answer so. It is the last drop then.
         let own = self.actions.dropped.iter().position(|&other| other == handle);
         own.map(|at| self.actions.dropped.swap_remove(at));
         let marked = self.actions.marked.contains(&handle);
         self.act(dropped);
+        if own.is_some() {
+            return self.refuse(handle, dropped);
+        }
+        let Ok(answer) = answer else { return Verdict::Queued };
         match answer.on(ecn) {
-            _ if own.is_some() => self.refuse(handle, dropped),
             Decision::Drop => self.refuse(handle, dropped),
             Decision::Mark => {
                 self.mark(handle);

@@ -50,7 +50,7 @@ pub struct PacketView {
 }
 
 impl PacketView {
-    /// Returns what is to be seen of a packet.
+    /// Returns what a discipline may see of a packet.
     #[inline]
     pub fn of(packet: &impl Packet, handle: u64, arrived: Time) -> Self {
         Self {

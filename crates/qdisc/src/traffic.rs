@@ -36,7 +36,7 @@ pub struct TestPacket {
     pub departure_at: Option<Time>,
 }
 
-/// Decides by everything that it has seen so far, at random as it seems: more drops the more waits.
+/// Drops and marks by a hash of all that it has seen. The more packets wait, the more it drops.
 #[derive(Clone, Debug)]
 pub struct Whim(u64);
 

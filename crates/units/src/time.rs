@@ -9,7 +9,8 @@ use core::ops::{Add, AddAssign, Div, Mul, Sub};
 
 use crate::print::write_in_largest;
 
-/// An instant of simulated time: picoseconds since the start of the run.
+/// An instant of simulated time: picoseconds since the start of the run. To C, it is a `uint64_t`.
+#[repr(transparent)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

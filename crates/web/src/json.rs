@@ -2,7 +2,7 @@
 //!
 //! The code that serde derives reads a struct as an object, and once more as an array of its fields.
 //! serde_json accepts both. This reader accepts objects alone, so that browsers do not load the rest.
-//! Numbers and escaped texts are left to serde_json, and so are the same.
+//! Numbers with a fraction and escaped texts are left to serde_json, and so are the same.
 
 use serde::de::{self, DeserializeSeed, Deserializer, Error as _, Visitor};
 use serde_json::Error;
@@ -18,7 +18,8 @@ const DEEPEST: u32 = 128;
 pub(crate) fn read<T: de::DeserializeOwned>(text: &str) -> Result<T, Error> {
     let mut reader = Reader { text, at: 0, depth: 0 };
     let value = T::deserialize(&mut reader)?;
-    if reader.peek() == 0 { Ok(value) } else { Err(reader.not("the end")) }
+    reader.peek();
+    if reader.at == text.len() { Ok(value) } else { Err(reader.not("the end")) }
 }
 
 struct Reader<'de> {
@@ -67,7 +68,9 @@ impl<'de> Reader<'de> {
         self.peek();
         let rest = &self.text[self.at..];
         let length = rest.bytes().take_while(|byte| b"+-.eE0123456789".contains(byte)).count();
-        if length == 0 {
+        // Rust reads `+1` and `01` as numbers, and JSON does not.
+        let digits = rest[..length].trim_start_matches('-').as_bytes();
+        if matches!(digits, [] | [b'+', ..] | [b'0', b'0'..=b'9', ..]) {
             return Err(self.not("a number"));
         }
         self.at += length;
@@ -385,6 +388,10 @@ mod tests {
             "null",
             r#"{"name":"a""#,
             r#"{"name":"a"}}"#,
+            "{\"name\":\"a\"}\0more",
+            r#"{"name":"a","count":+1}"#,
+            r#"{"name":"a","count":007}"#,
+            r#"{"name":"a","below":-01}"#,
             r#"{"name":"a",}"#,
             r#"{"name":"a" "count":1}"#,
             r#"{"name":"a","count" 1}"#,

@@ -87,8 +87,8 @@ pub(super) struct Clock {
 }
 
 impl<P: Packet> Transmitter<P> {
-    /// Takes in a packet at `at` and returns what becomes of it. Marks it if the queue does. A queue
-    /// from outside also wants to know what is to be `seen` of it.
+    /// Takes in a packet at `at` and returns what becomes of it. Marks it if the queue does. `seen`
+    /// returns what only queues from outside ask about it.
     ///
     /// Calls must come in order of time.
     pub fn enqueue(

@@ -143,8 +143,8 @@ impl OneWay {
         });
     }
 
-    /// Returns a ticket for a packet that a host sends at `at` in exchange for its `extra`. A number
-    /// and not the packet goes to and fro, so that the packet may stay in registers.
+    /// Returns a ticket for a packet that a host sends at `at` in exchange for its `extra`. It
+    /// takes and returns numbers, so that the packet can stay in registers.
     #[cold]
     #[inline(never)]
     pub(super) fn give_ticket(
