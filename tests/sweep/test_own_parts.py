@@ -18,7 +18,7 @@ from narrows import sweep
 from narrows.controls import Ack, CompiledControl, Control, ControlError
 from narrows.queues import DROP, PASS, Queue, QueueError
 from narrows.results.compare_sweeps import compare_sweeps
-from narrows.results.folder import RunFolderError
+from narrows.results.errors import RunFolderError
 from narrows.scenario.toml_text import toml_text
 from tests.runs.own import compiled, scenario
 
