@@ -22,7 +22,7 @@ const made = (tag, text = "", name = "") => {
 const page = {
   example: null, // as python/narrows/lab/build.py wrote it
   settings: [], // one number for each knob
-  run: null, // {plan, tables}
+  run: null, // {plan, tables, why}; why is it not whole
   pinned: null, // {settings, plan, tables, seeds}
   seeds: null, // metrics of each seed, of the run and of A, and the run's plots
   link: { last: -LINK_MS, timer: 0, seen: "" }, // see showLink
@@ -70,6 +70,8 @@ async function begin() {
     pressed();
     answer();
     const wrong = name && !known.has(name) ? `No example is called ${name.slice(0, 60)}` : here.wrong;
+    // Meanwhile page.run is another example's.
+    document.body.dataset.state = "running";
     if (pinned) await pin(placed(page.example, pinned).at);
     turn(wrong);
   };
@@ -282,7 +284,7 @@ function turn(wrong = "") {
       refuse(data.failed ? data.why : `The simulator refuses this: ${data.why}`);
       return;
     }
-    page.run = Object.assign(run, { tables: data.tables });
+    page.run = Object.assign(run, { tables: data.tables, why: data.why });
     if (data.state === "done") tellable(run);
     try {
       paint();
@@ -495,27 +497,43 @@ function listen(module) {
       say("Copy the link from the address bar: it holds all settings.");
     }
   });
-  const saves = (id, then) => at(id).addEventListener("click", async () => then(await import("./save.mjs")));
+  const saves = (id, then) => at(id).addEventListener("click", async () => {
+    try {
+      await then(await import("./save.mjs"));
+    } catch (error) {
+      say(`This cannot be saved: ${error.message}`, true);
+    }
+  });
   const name = () => page.example.name;
   saves("save-toml", ({ save }) => save(`${name()}.toml`, "application/toml", at("toml").textContent));
-  saves("save-csv", ({ save, points }) => save(`${name()}.csv`, "text/csv", points(page.run)));
+  saves("save-csv", ({ save, points }) => save(`${name()}.csv`, "text/csv", points(ended())));
   saves("save-run", saveRun);
+}
+
+/** The run of the settings that the page shows; until that has ended, page.run may be another. */
+function ended() {
+  if (document.body.dataset.state !== "done") throw new Error("wait until the run has ended");
+  return page.run;
 }
 
 /** Saves the run folder, if narrows on this machine can make one; or else what makes it, and tables. */
 async function saveRun({ archive, save }) {
+  const { example, settings } = page;
+  const button = at("save-run");
+  if (!machine) {
+    const made = await archive(example.name, at("toml").textContent, command(example, settings), ended());
+    save(`${example.name}.zip`, "application/zip", made);
+    return;
+  }
+  if (button.disabled) return;
+  button.disabled = true;
+  say("Running it again, for its folder.");
   try {
-    if (!machine) {
-      const { example, settings, run } = page;
-      const made = await archive(example.name, at("toml").textContent, command(example, settings), run.tables);
-      save(`${example.name}.zip`, "application/zip", made);
-      return;
-    }
     const { facts, bytes } = await machine.folder();
     save(`${facts.name}.zip`, "application/zip", bytes);
     say(facts.why ? `Saved ${facts.name}: ${facts.why}` : `Saved ${facts.name}, for narrows report and narrows compare.`);
-  } catch (error) {
-    say(`The run folder cannot be saved: ${error.message}`, true);
+  } finally {
+    button.disabled = false;
   }
 }
 

@@ -41,13 +41,14 @@ function csv(table) {
  * @param {string} name  the example's
  * @param {string} toml
  * @param {string} command  which makes the same of the example's own file
- * @param {object} tables
+ * @param {{tables: object, why: string}} run  `why` it ended early, or nothing
  * @returns {Promise<Blob>}
  */
-export function archive(name, toml, command, tables) {
+export function archive(name, toml, command, { tables, why }) {
   const readme =
     `Tables of a run of ${name}.toml, simulated on narrows' laboratory page.\n\n` +
-    `This command makes its run folder, with the same tables as Parquet, and a report:\n\n` +
+    (why ? `The page's run ended early (${why}), and so do these tables.\n\n` : "") +
+    `This command makes its run folder, with ${why ? "whole" : "the same"} tables as Parquet, and a report:\n\n` +
     `    narrows run ${name}.toml\n\n` +
     `A checkout of narrows can do it without that file, and without what only the page samples:\n\n` +
     `    ${command}\n`;
@@ -87,7 +88,7 @@ async function deflated(bytes) {
 }
 
 /** A ZIP file (PKWARE's APPNOTE.TXT, 4.3) of texts by path. */
-export async function zip(files) {
+async function zip(files) {
   const [parts, entries] = [[], []];
   let at = 0;
   for (const [path, text] of Object.entries(files)) {

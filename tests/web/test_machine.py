@@ -87,6 +87,8 @@ def test_a_sweep_is_drawn_while_it_grows_and_stops(server: Server, page: Page) -
     choose(page, "seeds", "10")
     click(page, "#sweep")
     page.until(f"/of 90 runs/.test({SWEEP})")
+    # It has the metric that the reader chose before.
+    page.until("document.getElementById('sweep-metric').value === 'dns.response_median_ms'")
     click(page, "#sweep")
     assert page.ask(SWEEP) == "Stopped."
     page.ask("location.hash = '#downloads'")
@@ -180,7 +182,11 @@ def test_the_run_folder_is_saved_with_one_click(server: Server, page: Page, tmp_
     assert page.ask("document.getElementById('save-run').textContent") == "Save run folder"
     page.ask(CATCH)
     click(page, "#save-run")
+    # It takes a while; one is enough.
+    page.until("document.getElementById('save-run').disabled")
+    assert page.ask("state.textContent") == "Running it again, for its folder."
     page.until("saved?.called")
+    page.until("!document.getElementById('save-run').disabled")
     assert page.ask("saved.called") == "dns-over-tls-2.zip"
     zipfile.ZipFile(io.BytesIO(bytes(page.ask(BYTES)))).extractall(tmp_path)
     run = narrows.Run.load(tmp_path / "dns-over-tls-2")
@@ -202,18 +208,44 @@ def test_a_static_page_saves_the_scenario_the_command_and_tables(
         assert page.ask("document.getElementById('machine').hidden")
         assert page.ask("document.getElementById('save-run').textContent") == "Save tables"
         page.ask(CATCH)
+        early = """{ tables: {}, why: "stopped after 60 s" }"""
+        readme = page.ask(
+            f"""import("./save.mjs").then(async ({{ archive }}) =>
+              {{ saved = await archive("early", "", "", {early}); return {BYTES}; }})"""
+        )
+        # The tables of the run before are no run of these settings.
+        page.ask(
+            """globalThis.said = []; saved = null;
+            new MutationObserver(() => said.push(state.textContent))
+              .observe(state, { childList: true });
+            (() => { const input = document.querySelector("[name=seed]");
+              input.value = 1; input.dispatchEvent(new Event("input"));
+              document.getElementById("save-run").click();
+              document.getElementById("save-csv").click(); })()"""
+        )
+        wait = "This cannot be saved: wait until the run has ended"
+        page.until(f"said.filter((each) => each === {json.dumps(wait)}).length === 2")
+        turn(page, "seed", 0)
+        assert page.ask("saved") is None
         click(page, "#save-run")
         page.until("saved?.called")
         content = bytes(page.ask(BYTES))
         static.shutdown()
+    with zipfile.ZipFile(io.BytesIO(bytes(readme))) as archive:
+        said = archive.read("early/README.txt").decode()
+    assert "ended early (stopped after 60 s), and so do these tables" in said
+    assert "the same tables" not in said
     archive = zipfile.ZipFile(io.BytesIO(content))
     assert archive.testzip() is None
     archive.extractall(tmp_path)
     folder = tmp_path / "dns-over-tls"
-    assert "narrows run dns-over-tls.toml\n" in (folder / "README.txt").read_text()
+    said = (folder / "README.txt").read_text()
+    assert "narrows run dns-over-tls.toml\n" in said and "the same tables" in said
+    assert "early" not in said
     ours = narrows.run(Scenario.load(folder / "dns-over-tls.toml"))
     path = next(each.path for each in examples() if each.name == "dns-over-tls")
-    theirs = narrows.run(Chosen(Scenario.load(path), {"delay": "50 ms"}).scenario)
+    chosen = Chosen(Scenario.load(path), {"delay": "50 ms"})
+    theirs = narrows.run(chosen.base, set=chosen.changes)
     assert ours.summary == theirs.summary
     rows = {name: table.height for name, table in ours.tables.items() if table.height}
     assert {f"{name}.csv" for name in rows} == {each.name for each in folder.glob("*.csv")}
