@@ -87,13 +87,16 @@ export class Machine {
     box.append(choices, this.sweep.says, this.shown, this.plot, kernel, this.linux.says, this.flags);
     this.sweep.button.addEventListener("click", () => this.#toggle(this.sweep, () => this.#startSweep()));
     this.linux.button.addEventListener("click", () => this.#toggle(this.linux, () => this.#startKernel()));
-    this.metric.addEventListener("change", () => this.#draw());
+    this.metric.addEventListener("change", () => {
+      this.wanted = this.metric.value;
+      this.#draw();
+    });
     box.addEventListener("toggle", () => this.update());
   }
 
   /** The run folder of what the page shows, as a ZIP file: its name, why it ended early, and bytes. */
   async folder() {
-    for await (const message of ask("job", JSON.stringify({ job: "folder", ...this.here() }), new AbortController().signal)) {
+    for await (const message of ask("job", JSON.stringify({ job: "folder", ...this.here() }))) {
       if (message.facts.state === "refused") throw new Error(message.facts.why);
       if (message.facts.state === "done") return message;
     }
@@ -163,7 +166,7 @@ export class Machine {
   #show(plots) {
     const keys = (all) => all.map(({ key }) => key).join();
     if (keys(plots) !== keys(this.plots)) {
-      const wanted = [this.metric.value, ...FIRST];
+      const wanted = [this.wanted, this.metric.value, ...FIRST];
       this.metric.replaceChildren(...plots.map(({ key, name }) => made("option", name, { value: key })));
       const found = wanted.map((end) => end && plots.find(({ key }) => key.endsWith(end))).find(Boolean);
       if (found) this.metric.value = found.key;

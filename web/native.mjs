@@ -1,9 +1,10 @@
-// What narrows on this machine computes: runs of scenarios with parts of one's own, which
-// python/narrows/lab/native.py says in the words of worker.mjs, and jobs (python/narrows/lab/jobs.py).
+// What narrows on this machine computes: runs with parts of one's own (python/narrows/lab/native.py),
+// in the messages of worker.mjs, and jobs (jobs.py).
 
 import { decode, EngineError } from "./engine.mjs";
 
 const NEWLINE = 10;
+const ENDED = { run: "did compiled code crash?", job: "the terminal of narrows lab may say why" };
 
 /**
  * Asks the server for a run, and yields its messages: facts, and tables as the engine's.
@@ -21,7 +22,7 @@ export async function* compute({ plan, limits, story }, signal) {
  * Asks the server, and yields its messages: facts, and the bytes that follow them.
  * @param {string} path  run or job
  * @param {string} body  JSON
- * @param {AbortSignal} signal  ends what it does
+ * @param {AbortSignal=} signal  ends what it does
  */
 export async function* ask(path, body, signal) {
   let answer;
@@ -29,7 +30,7 @@ export async function* ask(path, body, signal) {
     const headers = { "Content-Type": "application/json" };
     answer = await fetch(path, { method: "POST", headers, body, signal });
   } catch (error) {
-    if (signal.aborted) throw error;
+    if (signal?.aborted) throw error;
     throw new EngineError("narrows does not answer; is narrows lab still running?");
   }
   if (!answer.ok) throw new EngineError(`narrows answers ${answer.status}: ${answer.statusText}`);
@@ -38,7 +39,7 @@ export async function* ask(path, body, signal) {
     const line = await stream.line();
     const facts = line === null ? null : JSON.parse(line);
     const bytes = facts && (await stream.take(facts.bytes));
-    if (!bytes) throw new EngineError("the run's process has ended; did compiled code crash?");
+    if (!bytes) throw new EngineError(`the ${path}'s process has ended; ${ENDED[path]}`);
     yield { facts, bytes };
     if (facts.state !== "running") return;
   }
