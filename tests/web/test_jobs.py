@@ -160,7 +160,7 @@ def test_a_sweep_grows_and_is_that_of_narrows_sweep() -> None:
     (key,) = rate.settings[0].changes
     texts = [rate.settings[at].text for at in (0, 1, 2, 4, 5, 6, 8, 9, 10)]
     chosen = Chosen(Scenario.load(PATHS[SHORT]), {"delay": "32 ms"})
-    ours = narrows.sweep(chosen.scenario, vary={key: texts}, seeds=2)
+    ours = narrows.sweep(chosen.base, set=chosen.changes, vary={key: texts}, seeds=2)
     for plot in found[-1]["plots"]:
         drawing = plot_sweep(ours, plot["key"], key).shown.drawing.document()
         assert plot["drawing"] == json.loads(json.dumps(drawing)), plot["key"]

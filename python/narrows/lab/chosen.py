@@ -42,11 +42,6 @@ class Chosen:
         """The keys that the settings change."""
         return changes_of(self._knobs, self._at)
 
-    @property
-    def scenario(self) -> Scenario:
-        """The scenario with these settings."""
-        return self.base.with_(self.changes)
-
     def varied(self, name: str) -> tuple[Changes, dict[str, Any], str]:
         """What a sweep over a knob sets for all runs, its `vary` or `variants`, and its label.
 

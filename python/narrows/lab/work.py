@@ -237,6 +237,3 @@ _JOBS: Mapping[str, Callable[[Mapping[str, Any], Say], None]] = {
     "sweep": _sweep,
     "kernel": _kernel,
 }
-
-if __name__ == "__main__":
-    main()
