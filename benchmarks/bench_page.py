@@ -22,16 +22,11 @@ sys.path.insert(0, str(ROOT))
 from narrows import Scenario, _core  # noqa: E402
 from narrows.lab.build import SITE  # noqa: E402
 from narrows.lab.server import Server, site  # noqa: E402
-from tests.web.browser import Page  # noqa: E402
+from tests.web.browser import LATER, Page  # noqa: E402
 
 EXAMPLES = ("dns-behind-red", "dns-behind-fq-codel", "rate-change", "voip-and-downloads")
 ROUNDS = 5
 FIRST = "dns-behind-red"
-# Loaded after the first picture, or if somebody asks; tests/web/test_page.py shows that.
-LATER = (
-    *("examples/", "stories", "queries", "sequence", "here", "machine", "tour"),
-    *("lesson-", "lesson.", "save", "vector"),
-)
 
 
 def native(plan: str) -> float:

@@ -25,6 +25,13 @@ DONE = "document.body?.dataset.state === 'done'"
 DRAWN = "document.body?.dataset.firstMs !== undefined"
 """What a page shows when its run is done, and when the first plots of its run are there."""
 
+LATER = (
+    *("examples/", "stories", "queries", "sequence", "here", "machine", "tour"),
+    *("lesson-", "lesson.", "save", "vector"),
+)
+"""Files that the page loads after the first picture, or if somebody asks; of the examples, all but
+the first one's."""
+
 
 class Page:
     """A page in a headless browser; `wrong` has its errors and warnings, `asked` its requests."""
