@@ -45,7 +45,8 @@ _TYPES = {
 _MOST_BYTES = 64 << 20
 """The longest request for a run; a plan of 10,000 hosts has 8 MB."""
 _MOST_RUNS = 8
-"""The most runs at the same time. A page has three: its own, one of a seed, one of a query."""
+"""The most runs and jobs at the same time. A page has up to six: its own run, one of A, of a seed
+and of a query, a sweep or a kernel's run, and a run folder."""
 
 
 class Served(NamedTuple):
