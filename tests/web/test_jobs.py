@@ -282,6 +282,29 @@ def test_tables_arrive_as_those_of_the_engine(monkeypatch: pytest.MonkeyPatch) -
     assert end == len(content)
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "more"),
+    [
+        ("folder", "endless", {}),
+        ("sweep", "endless", {"knob": "delay", "seeds": 1}),
+        ("sweep", "parking-lot", {"knob": "delay", "seeds": 10}),
+    ],
+)
+def test_a_job_that_has_had_its_time_says_so(
+    kind: str, name: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the run or the sweep keeps what it has, or nothing has ended yet."""
+    short = f"work._MOST_S['{kind}'] = 6; work._MOST_EVENTS = 10**12; work.main()"
+    start = jobs._START.partition("from narrows")[0]
+    monkeypatch.setattr(jobs, "_START", f"{start}from narrows.lab import work; {short}")
+    endless = Scenario.load(PATHS["parking-lot"]).with_({"name": "endless", "duration": "9999 s"})
+    with served(endless) as server:
+        facts, content = last(server, kind, name, **more)
+    assert facts["why"].endswith("stopped after 6 s"), facts
+    if kind == "folder":
+        assert facts["state"] == "done" and content.startswith(b"PK")
+
+
 class _Pass(Queue):
     def admit(self, _backlog: int, _bytes: int, _now: float, _packet: Packet) -> int:
         return PASS

@@ -40,6 +40,8 @@ _MOST_EVENTS = 30_000_000
 _MOST_S = {"folder": 60.0, "sweep": 600.0, "kernel": 900.0}
 _OFTEN_S = 0.4
 """Seconds between two messages about the same job."""
+_LATE = threading.Event()
+"""Set once this job has had its time."""
 _DRAWN = ("queries", "attempts", "queues", "links", "flow_states", "goodput")
 """The tables that the page reads."""
 
@@ -65,14 +67,15 @@ def main() -> None:
         threading.Thread(target=_interrupt, args=(page, _MOST_S[kind]), daemon=True).start()
         _JOBS[kind](request, say)
     except KeyboardInterrupt:
-        say({"state": "refused", "why": f"stopped after {_MOST_S[kind]:g} s"})
+        say({"state": "refused", "why": _stopped(kind, "interrupted")})
     except NarrowsError as error:
         say({"state": "refused", "why": one_line(str(error))})
 
 
 def _interrupt(page: socket.socket, within: float) -> None:
     """Interrupts this process when the page is gone, or after so many seconds."""
-    select.select([page], [], [], within)
+    if not select.select([page], [], [], within)[0]:
+        _LATE.set()
     os.kill(os.getpid(), signal.SIGINT)
 
 
@@ -87,14 +90,14 @@ def _folder(request: Mapping[str, Any], say: Say) -> None:
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as zipped:
             for path in sorted(folder.rglob("*")):
                 zipped.write(path, Path(name) / path.relative_to(folder))
-    say({"state": "done", "name": name, "why": _why(done)}, archive.getvalue())
+    say({"state": "done", "name": name, "why": _why(done, "folder")}, archive.getvalue())
 
 
 def _kernel(request: Mapping[str, Any], say: Say) -> None:
     """Runs the scenario on a kernel, and sends its tables."""
     done = _run(request, say, backend="kernel")
     kernel = done.host["kernel"]
-    facts = {"state": "done", "why": _why(done), "kernel": f"Linux {kernel['version']}"}
+    facts = {"state": "done", "why": _why(done, "kernel"), "kernel": f"Linux {kernel['version']}"}
     say({**facts, "flags": kernel["flags"]}, _tables(done))
 
 
@@ -114,8 +117,15 @@ def _run(request: Mapping[str, Any], say: Say, **how: Any) -> Run:
     )
 
 
-def _why(done: Run) -> str:
-    return "" if done.status == "complete" else f"the run ended early ({done.stopped})"
+def _why(done: Run, kind: str) -> str:
+    if done.status == "complete":
+        return ""
+    return _stopped(kind, f"the run ended early ({done.stopped})")
+
+
+def _stopped(kind: str, otherwise: str) -> str:
+    """Why a job is not whole: a run and a sweep call the end of its time an interrupt."""
+    return f"stopped after {_MOST_S[kind]:g} s" if _LATE.is_set() else otherwise
 
 
 def _sweep(request: Mapping[str, Any], say: Say) -> None:
@@ -150,8 +160,8 @@ def _sweep(request: Mapping[str, Any], say: Say) -> None:
     )
     if not any(run.complete for run in done.runs):
         why = next((run.message for run in done.runs if run.message), "no run has ended")
-        raise NarrowsError(f"no run of the sweep is complete: {why}")
-    why = "" if done.status == "complete" else f"the sweep is {done.status}"
+        raise NarrowsError(f"no run of the sweep is complete: {_stopped('sweep', why)}")
+    why = "" if done.status == "complete" else _stopped("sweep", f"the sweep is {done.status}")
     say(
         {
             "state": "done",
