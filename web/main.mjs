@@ -478,7 +478,12 @@ function listen(module) {
     turn();
   });
   at("pin").addEventListener("click", () => {
-    page.pinned = page.pinned ? null : { ...page.run, settings: [...page.settings] };
+    try {
+      page.pinned = page.pinned ? null : { ...ended(), settings: [...page.settings] };
+    } catch (error) {
+      say(`This cannot be pinned: ${error.message}`, true);
+      return;
+    }
     page.seeds = null;
     pressed();
     showLink();

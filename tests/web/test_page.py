@@ -116,6 +116,14 @@ def test_a_knob_that_moves_while_a_runs_does_not_end_it(server: Server, page: Pa
 
 def test_a_pinned_run_is_compared_over_seeds(server: Server, page: Page) -> None:
     page.follow(f"{server.address}#dns-over-tls")
+    # The run before has other settings.
+    said = page.ask(
+        """(() => { const input = document.querySelector("[name=delay]");
+          input.dispatchEvent(new Event("input")); pin.click(); return state.textContent; })()"""
+    )
+    assert said == "This cannot be pinned: wait until the run has ended"
+    page.until(DONE)
+    assert page.ask("pin.getAttribute('aria-pressed')") == "false"
     page.ask("document.getElementById('pin').click()")
     turn(page, "delay", 9)
     assert "A:" in page.ask("document.getElementById('plots').textContent")
