@@ -268,6 +268,11 @@ def test_limits_are_the_servers_too() -> None:
         ),
         (b'{"plan": {"links": [{"name": 1, "queue": 3}]}}', "the request is no run"),
         (b"\xff", "the request is no run"),
+        (b"[" * 99_999, "the request is no run: RecursionError"),
+        (
+            b'{"plan": {"links": [], "tcp": []}, "limits": {"events": Infinity}}',
+            "the request is no run: OverflowError",
+        ),
     ],
 )
 def test_what_is_no_run_is_a_line(body: bytes, why: str) -> None:

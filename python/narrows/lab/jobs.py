@@ -41,8 +41,8 @@ _START = (
 )
 # A sweep has all cores, and a kernel in real time wants them for itself.
 _KINDS = {"folder": "folder", "sweep": "cores", "kernel": "cores"}
-# What a malformed request raises; infinite numbers and deep lists among others.
-_NO_JOB = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+"""What a request raises that is not as it should be, with infinite numbers and deep lists, too."""
 
 
 class Busy(NarrowsError):  # noqa: N818 - named after what happened
@@ -138,7 +138,7 @@ class Jobs:
             _KINDS[kind]
             if kind == "sweep":
                 made |= {"knob": str(asked["knob"]), "seeds": int(asked["seeds"])}
-        except _NO_JOB as error:
+        except MALFORMED as error:
             raise NarrowsError(f"the request is no job: {error!r:.100}") from None
         if self._parts and name == self._own:
             if self._parts.queues or self._parts.controls:

@@ -25,6 +25,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from narrows.backends.sim import failure_of
+from narrows.lab.jobs import MALFORMED
 from narrows.lab.own import placed
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ class _Run:
                 within = min(float(request["limits"]["ms"]) / 1000, _MOST_S)
                 story = request.get("story")
                 until = None if story is None else (int(story["query"]), float(story["until_s"]))
-            except (ValueError, LookupError, TypeError, AttributeError) as error:
-                self._say({"state": "refused", "why": f"the request is no run: {error!r}"})
+            except MALFORMED as error:
+                self._say({"state": "refused", "why": f"the request is no run: {error!r:.100}"})
                 return
             threading.Thread(target=self._watch, args=(within,), daemon=True).start()
             try:
