@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from narrows.errors import NarrowsError
 from narrows.lab.work import LENGTH_BYTES
 from narrows.scenario import Scenario, examples
+from narrows.starting import start_of
 
 if TYPE_CHECKING:
     from narrows.backends.outside import Outside
@@ -34,11 +35,7 @@ _PATIENCE_S = 30.0
 _TURN_S = _PATIENCE_S + 5
 """How long a job waits for the end of the one before it, which may need all its patience."""
 
-# The start of `python -c`, which finds narrows where this process has found it.
-_START = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from narrows.lab.work import main; "
-    "main()"
-)
+_START = start_of("narrows.lab.work")
 # A sweep has all cores, and a kernel in real time wants them for itself.
 _KINDS = {"folder": "folder", "sweep": "cores", "kernel": "cores"}
 MALFORMED = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
