@@ -90,8 +90,8 @@ def runs(bin_: Path, folder: Path, *options: str) -> Path:
     call(bin_ / "narrows", "--version", cwd=folder)
     call(bin_ / "narrows", "examples", "copy", "dns-behind-fifo", "--into", folder, cwd=folder)
     example = folder / "dns-behind-fifo.toml"
-    told = ("run", example, "--set", 'duration="20 s"', "--out", folder / "run", *options)
-    call(bin_ / "narrows", *told, cwd=folder)
+    arguments = ("run", example, "--set", 'duration="20 s"', "--out", folder / "run", *options)
+    call(bin_ / "narrows", *arguments, cwd=folder)
     if not (folder / "run" / "run.json").is_file():
         sys.exit("narrows left no run folder")
     return folder / "run"

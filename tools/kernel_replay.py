@@ -245,9 +245,9 @@ def main() -> None:
         scenario = PACED if variant in PACED_VARIANTS else SCENARIO
         place = "lan@receiver" if variant.endswith("-receiver") else "access@sender"
         with tempfile.TemporaryDirectory() as folder:
-            told = Scenario.parse(scenario, file="replay", set=known[variant])
+            parsed = Scenario.parse(scenario, file="replay", set=known[variant])
             backend = "kernel-7" if variant.startswith("accecn") else "kernel-virtual"
-            done = run(told, backend=backend, out=Path(folder) / "run")
+            done = run(parsed, backend=backend, out=Path(folder) / "run")
             captures = Path(folder) / "run" / "captures"
             connections = _connections(captures / f"{place}.pcapng", place.endswith("@sender"))
             timers = connections

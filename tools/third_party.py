@@ -113,8 +113,8 @@ def crates(product: Product) -> list[Crate]:
         for package in product.packages:
             command += ["--package", package]
         command += ["--features", product.features]
-        told = subprocess.run(command, cwd=CHECKOUT, check=True, stdout=subprocess.PIPE, text=True)
-        for line in told.stdout.splitlines():
+        done = subprocess.run(command, cwd=CHECKOUT, check=True, stdout=subprocess.PIPE, text=True)
+        for line in done.stdout.splitlines():
             package, _, licence = line.removesuffix(" (*)").partition("|")
             # Our own have a path behind the version.
             if package and "(" not in package:

@@ -71,9 +71,9 @@ def test_the_differences_follow_from_both_sides(rows: dict[str, Any]) -> None:
         for metric in METRICS:
             if metric.name in row["differences"]:
                 by = metric.difference(row["kernel"][metric.name], row["sim"][metric.name])
-                told = row["differences"][metric.name]
+                reported = row["differences"][metric.name]
                 # Rows have six digits.
-                assert told == pytest.approx(by, rel=1e-2, abs=2e-3)
+                assert reported == pytest.approx(by, rel=1e-2, abs=2e-3)
 
 
 def test_the_rows_of_linux_7_are_the_draws_of_its_seed() -> None:

@@ -37,10 +37,10 @@ def test_every_help_has_an_example(narrows: Narrows, command: str) -> None:
 
 @pytest.mark.parametrize("command", app.COMMANDS)
 def test_help_fits_a_terminal_and_names_no_types(narrows: Narrows, command: str) -> None:
-    told = narrows(*command.split(), "--help", COLUMNS="80").stdout
-    assert max(map(len, told.splitlines())) <= 80
+    shown = narrows(*command.split(), "--help", COLUMNS="80").stdout
+    assert max(map(len, shown.splitlines())) <= 80
     # Names of Python's types, ranges as inequalities, and the largest numbers of a machine.
-    assert not re.search(r"<\w+( range)?>|list\[|<=|>=|\d{12}|[{}]\.\.\.|\{[A-Z]", told)
+    assert not re.search(r"<\w+( range)?>|list\[|<=|>=|\d{12}|[{}]\.\.\.|\{[A-Z]", shown)
 
 
 def test_the_default_backend_is_the_one_of_the_library() -> None:
@@ -88,8 +88,8 @@ def test_completion_of_keys_to_set(narrows: Narrows, small: Path) -> None:
 
 
 def test_examples_of_help_can_be_copied_at_any_width(narrows: Narrows) -> None:
-    told = narrows("sweep", "plot", "--help", COLUMNS="40").stdout
-    assert "  narrows sweep plot runs/buffers --metric bursts.completion_mean_s \\\n" in told
+    shown = narrows("sweep", "plot", "--help", COLUMNS="40").stdout
+    assert "  narrows sweep plot runs/buffers --metric bursts.completion_mean_s \\\n" in shown
 
 
 def test_check_names_all_errors(narrows: Narrows, small: Path) -> None:
@@ -97,8 +97,8 @@ def test_check_names_all_errors(narrows: Narrows, small: Path) -> None:
     small.write_text(text.replace('kind = "bulk"', 'kind = "blk"') + "rte = 3\n")
     done = narrows("check", "small.toml", "--set", "queue.limt=3")
     assert done.returncode == 2
-    told = done.stderr.splitlines()
-    assert all(line.startswith("error: small.toml: ") for line in told)
+    shown = done.stderr.splitlines()
+    assert all(line.startswith("error: small.toml: ") for line in shown)
     for words in (
         'links[0].dealy: is not a known key; hint: did you mean "delay"?',
         'dns[0].wrkers: is not a known key; hint: did you mean "workers"?',
@@ -107,17 +107,17 @@ def test_check_names_all_errors(narrows: Narrows, small: Path) -> None:
         'queue.limt: is not a known key; hint: did you mean "limit"?',
         "monitor.rte: is not a known key",
     ):
-        assert any(words in line for line in told), words
+        assert any(words in line for line in shown), words
     # A key that is missing because it was mistyped is not a separate error.
-    assert len(told) == 5
+    assert len(shown) == 5
 
 
 def test_check_looks_behind_the_first_wrong_entry(narrows: Narrows, small: Path) -> None:
     second = '[[links]]\nname = "b"\nbetween = ["client", "c"]\nrate = 3\n'
     small.write_text(small.read_text().replace('"10 ms"', '"10"') + second)
-    told = narrows("check", "small.toml").stderr
-    assert "links[0].delay" in told
-    assert "links[1].rate: is a number without a unit" in told
+    shown = narrows("check", "small.toml").stderr
+    assert "links[0].delay" in shown
+    assert "links[1].rate: is a number without a unit" in shown
 
 
 def test_compare_names_what_is_not_there_or_does_not_belong_together(
@@ -129,11 +129,11 @@ def test_compare_names_what_is_not_there_or_does_not_belong_together(
     done = narrows("compare", "a-1", "a-22")
     assert done.returncode == 2
     assert 'error: a-22: does not exist; hint: did you mean "a-2"' in done.stderr
-    told = narrows("compare", "a-1", "a-2", "a-3").stdout
+    shown = narrows("compare", "a-1", "a-2", "a-3").stdout
     assert (
         "small: the runs of this name are in 2 groups, not one: the first two differ in "
         "links.bottleneck.queue.limit"
-    ) in told
+    ) in shown
     assert "not one" not in narrows("compare", "a-1", "a-3").stdout
 
 

@@ -167,9 +167,9 @@ def test_every_package_has_an_allowed_licence_and_source(lock: str) -> None:
     manifest = CHECKOUT / lock.replace(".lock", ".toml")
     command = ["cargo", "metadata", "--locked", "--format-version", "1", "--all-features"]
     command += ["--manifest-path"]
-    told = subprocess.run([*command, str(manifest)], capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
-    packages: list[dict[str, Any]] = json.loads(told.stdout)["packages"]
+    done = subprocess.run([*command, str(manifest)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    packages: list[dict[str, Any]] = json.loads(done.stdout)["packages"]
     assert len(packages) == len(locked(lock))
     allowed = POLICY["licenses"]["allow"]
     exceptions: dict[str, list[str]] = defaultdict(list)

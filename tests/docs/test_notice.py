@@ -28,8 +28,8 @@ OTHERS = ("docs/reference/*", "requirements-dev.txt", "gateway/monitoring/*")
 
 def tracked() -> list[str]:
     listed = ["git", "ls-files"]
-    told = subprocess.run(listed, cwd=CHECKOUT, capture_output=True, text=True, check=True)
-    return told.stdout.splitlines()
+    done = subprocess.run(listed, cwd=CHECKOUT, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
 
 
 def named(part: str) -> list[str]:

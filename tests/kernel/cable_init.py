@@ -52,8 +52,8 @@ def tap(name: str, device: str, program: list[tuple[int, int, int, int]]) -> soc
     with system.inside(name):
         made = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *each) for each in program))
-    told = struct.pack("HP", len(program), ctypes.addressof(code))
-    made.setsockopt(socket.SOL_SOCKET, 26, told)  # SO_ATTACH_FILTER
+    filter = struct.pack("HP", len(program), ctypes.addressof(code))
+    made.setsockopt(socket.SOL_SOCKET, 26, filter)  # SO_ATTACH_FILTER
     made.bind((device, 3))  # ETH_P_ALL
     made.setblocking(False)
     return made

@@ -81,8 +81,8 @@ def live_that_says(said: str, folder: Path) -> Live:
     program.write_text(f"#!/bin/sh\nprintf '%b' {shlex.quote(said)}\nexec sleep 60\n")
     program.chmod(0o755)
     files = dict.fromkeys(("plan", "places", "real"), "none")
-    told = {"program": str(program), "narrows": THIS, **files, "arguments": ()}
-    return Live(told, folder, 0.0)
+    given = {"program": str(program), "narrows": THIS, **files, "arguments": ()}
+    return Live(given, folder, 0.0)
 
 
 def test_narrows_live_of_this_build_plays(tmp_path: Path) -> None:
@@ -141,8 +141,8 @@ def test_the_loop_calls_for_what_is_ready() -> None:
 
 def test_pie_counts_packets_without_room_among_its_drops() -> None:
     # From a guest with Linux 6.1: 14,759 packets found the queue full, none was dropped early.
-    told = struct.pack("QIIIIIIII", 0, 20_000, 0, 0, 90_564, 14_759, 14_759, 20, 3)
-    found = reasons({"kind": "pie", "drops": 14_759, "app": told})
+    given = struct.pack("QIIIIIIII", 0, 20_000, 0, 0, 90_564, 14_759, 14_759, 20, 3)
+    found = reasons({"kind": "pie", "drops": 14_759, "app": given})
     assert found == {"dropped_early": 0, "dropped_overflow": 14_759, "marked": 3}
 
 
@@ -158,8 +158,8 @@ def test_marks_of_a_threshold_count_as_codels_own() -> None:
 
 def test_fq_pie_tells_its_marks_and_what_found_no_room() -> None:
     # struct tc_fq_pie_xstats: packets_in, dropped, overlimit, overmemory, ecn_mark, four more.
-    told = struct.pack("9I", 5_000, 90, 40, 7, 31, 0, 1, 2, 3_000)
-    found = reasons({"kind": "fq_pie", "drops": 90, "app": told})
+    given = struct.pack("9I", 5_000, 90, 40, 7, 31, 0, 1, 2, 3_000)
+    found = reasons({"kind": "fq_pie", "drops": 90, "app": given})
     assert found == {"dropped_early": 50, "dropped_overflow": 40, "marked": 31}
 
 
@@ -172,22 +172,22 @@ def test_cake_tells_the_marks_of_all_tins() -> None:
         return attribute(2, struct.pack("I", 900)) + attribute(8, struct.pack("I", marked))
 
     nested = attribute(1, tin(7)) + attribute(2, tin(31))
-    told = attribute(3, struct.pack("I", 4 << 20)) + attribute(0x8000 | 10, nested)
-    found = reasons({"kind": "cake", "drops": 9, "app": told})
+    given = attribute(3, struct.pack("I", 4 << 20)) + attribute(0x8000 | 10, nested)
+    found = reasons({"kind": "cake", "drops": 9, "app": given})
     assert found == {"dropped_early": 9, "dropped_overflow": 0, "marked": 38}
 
 
 def test_fq_tells_its_marks() -> None:
     # struct tc_fq_qd_stats of linux/pkt_sched.h: eight numbers of 64 bits, four of 32, ce_mark.
-    told = struct.pack("8Q4I3Q", *range(12), 4711, 13, 14)
-    found = reasons({"kind": "fq", "drops": 9, "app": told})
+    given = struct.pack("8Q4I3Q", *range(12), 4711, 13, 14)
+    found = reasons({"kind": "fq", "drops": 9, "app": given})
     assert found == {"dropped_early": 0, "dropped_overflow": 9, "marked": 4711}
 
 
 def test_dualpi2_tells_its_marks_and_what_found_no_room() -> None:
     # struct tc_dualpi2_xstats: prob, delay_c, delay_l, packets_in_c, packets_in_l, maxq, ecn_mark.
-    told = struct.pack("8Ii3I", 0, 0, 0, 100, 90, 20, 31, 7, -100, 0, 0, 0)
-    found = reasons({"kind": "dualpi2", "drops": 9, "overlimits": 4, "app": told})
+    given = struct.pack("8Ii3I", 0, 0, 0, 100, 90, 20, 31, 7, -100, 0, 0, 0)
+    found = reasons({"kind": "dualpi2", "drops": 9, "overlimits": 4, "app": given})
     assert found == {"dropped_early": 5, "dropped_overflow": 4, "marked": 31}
 
 

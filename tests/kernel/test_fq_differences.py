@@ -50,9 +50,9 @@ def test_the_kernel_of_this_machine_is_asked_for_its_version(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     key = "links.bottleneck.forward.queue.bands"
-    told = os.uname()
+    real = os.uname()
     for release, has_bands in (("6.1.0-18-amd64", False), ("6.7.1", True), ("7.0.0-rc1", True)):
-        values = (told.sysname, told.nodename, release, told.version, told.machine)
+        values = (real.sysname, real.nodename, release, real.version, real.machine)
         monkeypatch.setattr(os, "uname", lambda values=values: os.uname_result(values))
         monkeypatch.setattr("platform.release", lambda release=release: release)
         assert system.is_at_least(6, 7) is has_bands

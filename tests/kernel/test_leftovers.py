@@ -152,8 +152,8 @@ def test_an_interrupt_keeps_what_there_is(guest: str, tmp_path: Path) -> None:
     )
     deadline = time.monotonic() + 90.0
     while time.monotonic() < deadline:
-        told = [each / "progress" for each in runs(base)]
-        if any(each.exists() and each.read_text() not in ("", "0", "1", "2") for each in told):
+        progress = [each / "progress" for each in runs(base)]
+        if any(each.exists() and each.read_text() not in ("", "0", "1", "2") for each in progress):
             break
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)

@@ -92,9 +92,9 @@ def test_versions_settings_and_logs_are_kept(result: Run, name: str) -> None:
 
 def test_a_server_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("narrows.testbed.software.PATH", "/nowhere")
-    told: list[dict[str, Any]] = [{"software": {**NSD}, "addresses": [], "tls": None}]
+    servers: list[dict[str, Any]] = [{"software": {**NSD}, "addresses": [], "tls": None}]
     with pytest.raises(BackendError, match=r"^nsd is not installed; hint: apt-get install nsd$"):
-        software.complete(told)
+        software.complete(servers)
 
 
 def test_a_server_that_hangs_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -104,11 +104,11 @@ def test_a_server_that_hangs_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setattr("narrows.testbed.software.PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.setattr("narrows.testbed.software._VERSION_S", 0.2)
-    told: list[dict[str, Any]] = [
+    servers: list[dict[str, Any]] = [
         {"software": {**NSD}, "addresses": [], "exchanges": [], "tls": None}
     ]
     with pytest.raises(BackendError, match=r"^nsd -v printed nothing for 0.2 s; hint: "):
-        software.complete(told)
+        software.complete(servers)
 
 
 REFUSED = {

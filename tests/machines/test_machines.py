@@ -54,8 +54,8 @@ def test_links_are_the_machines_own() -> None:
 
 def test_metrics_that_only_routes_have_are_asked_of_the_machine() -> None:
     part = Part("drive", "client")
-    told = Parts(lab(traffic__downloads__ecn_share=1, traffic__upload__ecn_share=1))
-    assert told.metrics(part, LAB) == {PLACES["server"]: {"features": 1}}
+    parts = Parts(lab(traffic__downloads__ecn_share=1, traffic__upload__ecn_share=1))
+    assert parts.metrics(part, LAB) == {PLACES["server"]: {"features": 1}}
     with pytest.raises(MachineError, match="differ in route settings"):
         Parts(lab(traffic__downloads__ecn_share=1)).metrics(part, LAB)
 
@@ -283,10 +283,10 @@ def test_the_secret_comes_with_the_commands_of_the_others(
     parts, machines = Parts(lab()), Lab(PLACES, "server", monitors=["router"])
     common = ["--machines", "my lab.toml", "--seed", "3"]
     file, serve = Path("lab.toml"), Part("serve", "server")
-    secret, told = secret_of(parts, serve, machines, None, file, quiet=True, common=common)
+    secret, report = secret_of(parts, serve, machines, None, file, quiet=True, common=common)
     assert len(secret) == 32 and capsys.readouterr().err == "", "nobody can connect yet"
-    told("waiting")
-    told("waiting")
+    report("waiting")
+    report("waiting")
     said = capsys.readouterr().err.splitlines()
     assert said[0].endswith(secret) and sum(secret in line for line in said) == 1
     end = "--machines 'my lab.toml' --seed 3"

@@ -114,10 +114,10 @@ def test_the_command_leaves_a_run(
         finally:
             done.set()
             sender.join()
-    told = capsys.readouterr()
-    document = json.loads(told.out)
+    shown = capsys.readouterr()
+    document = json.loads(shown.out)
     missed = document["host"]["missed_samples"]
-    assert ("no sample was missed" in told.err) == (missed == 0)
+    assert ("no sample was missed" in shown.err) == (missed == 0)
     assert document["backend"] == "monitor" and document["status"] == "complete"
     assert document["summary"]["queues"]["v0/10:"]["run"]["drops_total_per_s"] > 0
     # The whole line is 10 Gbit/s for a veth pair; the bucket lets 1 Mbit/s through.
@@ -209,9 +209,9 @@ def test_without_a_terminal_progress_is_lines(
     monkeypatch.setattr(progress, "EVERY_S", 0.0)
     out = tmp_path / "run"
     assert main(["monitor", "lo", "--rate", "20", "--no-report", "--out", str(out), *words]) == 0
-    told = [each for each in capsys.readouterr().err.splitlines() if each.startswith("monitor lo")]
-    assert bool(told) is (line is not None)
-    assert all(re.fullmatch(line or "", each) for each in told)
+    shown = [each for each in capsys.readouterr().err.splitlines() if each.startswith("monitor lo")]
+    assert bool(shown) is (line is not None)
+    assert all(re.fullmatch(line or "", each) for each in shown)
 
 
 def test_the_picture_shows_rates_over_the_last_second() -> None:

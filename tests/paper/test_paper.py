@@ -424,9 +424,9 @@ def test_bad_input_is_one_line_and_changes_nothing(
         (home / "link").symlink_to("nowhere")
     before = sorted((path, path.lstat().st_mtime_ns) for path in home.rglob("*"))
     assert main(["paper", "--quiet", *words]) == 2
-    told = capsys.readouterr()
-    assert (told.out, told.err.count("\n")) == ("", 1), told.err
-    assert "bug" not in told.err
+    shown = capsys.readouterr()
+    assert (shown.out, shown.err.count("\n")) == ("", 1), shown.err
+    assert "bug" not in shown.err
     after = sorted((path, path.lstat().st_mtime_ns) for path in home.rglob("*"))
     assert [p for p, _ in after] == [p for p, _ in before]
 

@@ -86,7 +86,7 @@ def test_without_a_terminal_progress_is_lines(
 ) -> None:
     monkeypatch.setattr(progress, "EVERY_S", 0.0)
     made = plan(["127.0.0.1"], count=2)
-    for quiet, told in ((False, "probe: 50 % done, about 0 s left, 2 of 4 queries\n"), (True, "")):
+    for quiet, said in ((False, "probe: 50 % done, about 0 s left, 2 of 4 queries\n"), (True, "")):
         with live(made, quiet=quiet) as update:
             update(Progress(2, made.queries, udp()))
-        assert capsys.readouterr().err == told
+        assert capsys.readouterr().err == said

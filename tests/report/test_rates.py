@@ -36,7 +36,7 @@ RATES = "t_s,rate_bps\n0,7300000\n2.5,0\n3,640000\n5.0625,9000000\n"
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Run:
+def written(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("rates")
     (folder / "rates.csv").write_text(RATES)
     (folder / "t.toml").write_text(TEXT)
@@ -55,10 +55,10 @@ def carried(of: Run) -> list[int]:
     return [after - before for before, after in pairwise(totals)]
 
 
-def test_a_table_comes_back_as_it_was(told: Run, tmp_path: Path) -> None:
-    file = write_rates(told, tmp_path / "out.csv")
+def test_a_table_comes_back_as_it_was(written: Run, tmp_path: Path) -> None:
+    file = write_rates(written, tmp_path / "out.csv")
     assert file.read_text() == RATES
-    assert again(tmp_path, "out.csv").links.equals(told.links)
+    assert again(tmp_path, "out.csv").links.equals(written.links)
 
 
 def test_changes_become_a_table(tmp_path: Path) -> None:
@@ -71,18 +71,18 @@ def test_changes_become_a_table(tmp_path: Path) -> None:
     assert file.read_text() == "t_s,rate_bps\n0,10000000\n2,2000000\n3,0\n4,2000000\n"
 
 
-def test_what_a_link_carried_is_its_samples(told: Run, tmp_path: Path) -> None:
-    file = write_rates(told, tmp_path / "out.csv", throughput=True)
+def test_what_a_link_carried_is_its_samples(written: Run, tmp_path: Path) -> None:
+    file = write_rates(written, tmp_path / "out.csv", throughput=True)
     rows = [line.split(",") for line in file.read_text().splitlines()[1:]]
     steps = {int(at): int(rate) for at, rate in rows}
     held = [0] * 8
     for second in range(8):
         held[second] = steps.get(second, held[second - 1])
-    assert held == [8 * count for count in carried(told)]
+    assert held == [8 * count for count in carried(written)]
 
 
-def test_mahimahi_s_list_carries_the_same_to_within_its_error(told: Run, tmp_path: Path) -> None:
-    write_rates(told, tmp_path / "out.trace", mahimahi=True)
+def test_mahimahi_s_list_carries_the_same_to_within_its_error(written: Run, tmp_path: Path) -> None:
+    write_rates(written, tmp_path / "out.trace", mahimahi=True)
     lines = [int(line) for line in (tmp_path / "out.trace").read_text().splitlines()]
     assert lines == sorted(lines) and lines[-1] == 8000
     bits = 2.5 * 7.3e6 + 2.0625 * 0.64e6 + 2.9375 * 9e6
@@ -90,8 +90,8 @@ def test_mahimahi_s_list_carries_the_same_to_within_its_error(told: Run, tmp_pat
     # A second's count may differ by what the list lacks at both of its ends, and by a packet in
     # transmission.
     followed = again(tmp_path, "out.trace")
-    assert carried(followed) == pytest.approx(carried(told), abs=3 * 1500)
-    assert sum(carried(followed)) == pytest.approx(sum(carried(told)), abs=2 * 1500)
+    assert carried(followed) == pytest.approx(carried(written), abs=3 * 1500)
+    assert sum(carried(followed)) == pytest.approx(sum(carried(written)), abs=2 * 1500)
 
 
 def test_a_trace_becomes_a_table_with_all_its_bytes(tmp_path: Path) -> None:
@@ -112,18 +112,18 @@ def test_a_trace_becomes_a_table_with_all_its_bytes(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_run_does_not_have_is_refused(
-    told: Run, tmp_path: Path, more: dict[str, object], said: str
+    written: Run, tmp_path: Path, more: dict[str, object], said: str
 ) -> None:
     with pytest.raises(RunFolderError, match=said):
-        write_rates(told, tmp_path / "out", **more)  # type: ignore[arg-type]
+        write_rates(written, tmp_path / "out", **more)  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()
 
 
 def test_a_file_that_exists_and_a_run_without_samples_are_refused(
-    told: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    written: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "out").write_text("mine")
-    told.save(tmp_path / "run")
+    written.save(tmp_path / "run")
     assert main(["export", "rates", str(tmp_path / "run"), str(tmp_path / "out")]) == 2
     assert "exists already; hint: choose another name" in capsys.readouterr().err
     assert (tmp_path / "out").read_text() == "mine"

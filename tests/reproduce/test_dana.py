@@ -96,16 +96,16 @@ def test_what_a_kernel_does_not_tell_follows_from_its_samples() -> None:
         for name in ("sojourn_mean_ms", "sojourn_max_ms", "average_packets", "average_bytes")
     )
     of_a_kernel = replace(result, backend="kernel", tables={**result.tables, "queues": hidden})
-    told = measure(of_a_kernel)
+    measured = measure(of_a_kernel)
     known = measure(result)
-    assert told["average_s"] == pytest.approx(known["average_s"], abs=1.0)
-    assert told["average_s"] > 105
+    assert measured["average_s"] == pytest.approx(known["average_s"], abs=1.0)
+    assert measured["average_s"] > 105
     # A sample shows what is in front of a packet; the packet itself takes 7.8 ms.
-    assert told["delay"] == pytest.approx(known["delay"], abs=16.0)
-    assert told["delay"] > 150
+    assert measured["delay"] == pytest.approx(known["delay"], abs=16.0)
+    assert measured["delay"] > 150
     for metric in ("drops", "buffer", "utilisation", "first_drop_s"):
-        assert told[metric] == known[metric]
-    assert np.isnan(told["cpu_late"])
+        assert measured[metric] == known[metric]
+    assert np.isnan(measured["cpu_late"])
 
 
 def test_the_rate_and_the_threshold_are_those_of_the_run() -> None:
@@ -118,10 +118,10 @@ def test_the_rate_and_the_threshold_are_those_of_the_run() -> None:
     known = measure(result)
     assert known["average_s"] == passed
     hidden = result.queues.with_columns(pl.lit(None, pl.Float64).alias("sojourn_mean_ms"))
-    told = measure(replace(result, tables={**result.tables, "queues": hidden}))
+    measured = measure(replace(result, tables={**result.tables, "queues": hidden}))
     # Two packets of 1500 bytes take 31 ms.
-    assert told["delay"] == pytest.approx(known["delay"], abs=31.0)
-    assert told["delay"] > 300
+    assert measured["delay"] == pytest.approx(known["delay"], abs=31.0)
+    assert measured["delay"] > 300
 
 
 def test_orders_are_differences() -> None:

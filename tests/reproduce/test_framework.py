@@ -225,25 +225,27 @@ def test_the_terminal_shows_the_papers_tables() -> None:
 
 def test_a_part_of_a_paper_says_so(tmp_path: Path) -> None:
     chosen = [claim for claim in PAPER.claims if claim.id == "H1"]
-    for claims, told in ((None, False), (chosen, True)):
+    for claims, noted in ((None, False), (chosen, True)):
         outcome = reproduce(PAPER, claims=claims, seeds=2, execute=pretend)
         text = io.StringIO()
         print_outcome(outcome, text)
         shown = " ".join(text.getvalue().split())
-        assert ("a part of the paper (H1); on the whole paper, narrows says:" in shown) is told
-        assert ("marked *" in outcome.paper.plots(outcome)[0].caption) is not told
+        assert ("a part of the paper (H1); on the whole paper, narrows says:" in shown) is noted
+        assert ("marked *" in outcome.paper.plots(outcome)[0].caption) is not noted
 
 
 def test_results_without_other_choices_say_so(tmp_path: Path) -> None:
     # What the READMEs say: "without other choices, so no claim gets the verdict depends".
-    for choices, told in (((), True), (PAPER.choices[:1], False)):
+    for choices, noted in (((), True), (PAPER.choices[:1], False)):
         outcome = reproduce(PAPER, choices=choices, seeds=3, execute=pretend)
         text = io.StringIO()
         print_outcome(outcome, text)
-        assert ("so no claim gets the verdict depends" in " ".join(text.getvalue().split())) is told
-        write([outcome], tmp_path / str(told))
-        html = (tmp_path / str(told) / "report.html").read_text(encoding="utf-8")
-        assert ("so no claim gets the verdict depends" in html) is told
+        assert (
+            "so no claim gets the verdict depends" in " ".join(text.getvalue().split())
+        ) is noted
+        write([outcome], tmp_path / str(noted))
+        html = (tmp_path / str(noted) / "report.html").read_text(encoding="utf-8")
+        assert ("so no claim gets the verdict depends" in html) is noted
 
 
 def test_ids_are_checked() -> None:

@@ -196,11 +196,11 @@ def test_every_queue_under_every_choice_is_a_scenario_of_its_own() -> None:
                 for row in PAPER.choices
                 if row.runs_again and row.touches(cell.name)
             ]
-            told = [
+            resolved = [
                 str(Scenario.load(FOLDER / cell.scenario, set=setting).resolved())
                 for setting in settings
             ]
-            assert len(set(told)) == len(told), cell.name
+            assert len(set(resolved)) == len(resolved), cell.name
 
 
 def test_scaled_cells_have_their_window_and_their_buffer() -> None:

@@ -108,8 +108,8 @@ def test_a_group_that_carries_data_both_ways_has_both_apart() -> None:
 
 
 def test_the_scenario_sets_the_rate() -> None:
-    told = Scenario.parse(TWO_GROUPS + "[monitor]\ngoodput = { rate = 0.4 }\n")
-    samples = run(told).goodput.filter(pl.col("group") == "first")
+    scenario = Scenario.parse(TWO_GROUPS + "[monitor]\ngoodput = { rate = 0.4 }\n")
+    samples = run(scenario).goodput.filter(pl.col("group") == "first")
     assert samples["t_s"].to_list() == [2.5, 5.0, 7.5, 10.0, 12.5, 15.0, 17.5, 20.0]
 
 

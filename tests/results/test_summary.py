@@ -257,9 +257,9 @@ def test_groups_of_connections_are_shown_where_there_are_several() -> None:
 
 
 @pytest.mark.parametrize(
-    ("without_retry", "told"), [(950, True), (940, True), (960, True), (900, False), (1000, False)]
+    ("without_retry", "noted"), [(950, True), (940, True), (960, True), (900, False), (1000, False)]
 )
-def test_a_percentile_at_the_jump_is_flagged(without_retry: int, told: bool) -> None:
+def test_a_percentile_at_the_jump_is_flagged(without_retry: int, noted: bool) -> None:
     # Two standard deviations of a binomial share of 95 % in 1000 queries are 1.38 points.
     dns = {
         "queries": 1250,
@@ -267,8 +267,8 @@ def test_a_percentile_at_the_jump_is_flagged(without_retry: int, told: bool) -> 
         "without_retry_percent": 100.0 * without_retry / 1250,
     }
     found = jumps({"dns": dns})
-    assert bool(found) is told
-    if told:
+    assert bool(found) is noted
+    if noted:
         assert f"DNS: {without_retry / 10:.1f} % of the answered queries" in found[0]
 
 

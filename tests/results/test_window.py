@@ -225,8 +225,8 @@ def test_a_comparison_names_different_windows(whole: Run, parts: list[Run]) -> N
         groups = [Group(f"g{number}", (run,)) for number, run in enumerate(runs)]
         return [note for note in compare_groups(groups).notes if "different times" in note]
 
-    (told,) = warnings(parts[1], whole)
-    assert told.endswith("g0: 10 to 17.3 s; g1: the whole run")
+    (warning,) = warnings(parts[1], whole)
+    assert warning.endswith("g0: 10 to 17.3 s; g1: the whole run")
     assert warnings(parts[0], parts[1])
     assert not warnings(whole, whole) and not warnings(parts[1], parts[1])
 

@@ -150,8 +150,8 @@ def test_the_c_library_of_another_release_gives_the_same_bytes(
         pytest.skip("no C library of another release: run tools/install_test_tools.sh (Debian)")
     loader = (str(loaders[0]), "--library-path", str(loaders[0].parent))
     found = [sys.executable, "-c", "import platform; print(*platform.libc_ver())"]
-    told = subprocess.run([*loader, *found], check=True, capture_output=True, text=True)
-    assert told.stdout.split() != list(platform.libc_ver()), (
+    shown = subprocess.run([*loader, *found], check=True, capture_output=True, text=True)
+    assert shown.stdout.split() != list(platform.libc_ver()), (
         "the loader took this release's library"
     )
     compare(usual, simulated(folder, "other-release", WITHOUT_FMA, loader))

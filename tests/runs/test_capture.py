@@ -128,11 +128,11 @@ def test_tshark_reads_routers_messages(tunnel: Path) -> None:
     messages = ("-Y", "icmp.type==3 and icmp.code==4", "-T", "fields")
     # All ten segments of the initial window were too long: ten messages of 576 bytes (RFC 1812).
     outer = ("-E", "occurrence=f", "-e", "icmp.mtu", "-e", "ip.len", "-e", "ip.dst")
-    told = [line.split("\t") for line in tshark(capture, *messages, *outer)]
-    assert [line[:2] for line in told] == [["1300", "576"]] * 10
+    lines = [line.split("\t") for line in tshark(capture, *messages, *outer)]
+    assert [line[:2] for line in lines] == [["1300", "576"]] * 10
     # Each goes to the sender of the segment that it quotes.
     inner = ("-E", "occurrence=l", "-e", "ip.src")
-    assert tshark(capture, *messages, *inner) == [target for _, _, target in told]
+    assert tshark(capture, *messages, *inner) == [target for _, _, target in lines]
     raw = ("-o", "tcp.relative_sequence_numbers:FALSE")
     segment = (*raw, "-e", "tcp.srcport", "-e", "tcp.dstport", "-e", "tcp.seq", "-e", "tcp.ack")
     long = ("-Y", "tcp and ip.len==1500", "-T", "fields", *segment)

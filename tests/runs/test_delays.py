@@ -121,8 +121,8 @@ def test_every_packet_has_a_row_if_asked_for() -> None:
         for share, name in ((0.5, "p50"), (0.99, "p99"), (0.9999, "p9999")):
             exact = times.quantile(share, "higher")
             below = times.quantile(share, "lower")
-            told = row[f"delay_{name}_ms"]
-            assert min(abs(told / exact - 1), abs(told / below - 1)) < 0.01
+            value = row[f"delay_{name}_ms"]
+            assert min(abs(value / exact - 1), abs(value / below - 1)) < 0.01
     assert packets.filter("marked")["ecn"].unique().to_list() == ["ect0"]
 
 

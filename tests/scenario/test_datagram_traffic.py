@@ -73,8 +73,8 @@ def test_pairs_begin_one_after_the_other() -> None:
 
 @pytest.mark.parametrize("table", [UDP, PING, VOIP])
 def test_a_resolved_scenario_is_the_same_again(table: dict[str, Any]) -> None:
-    told = scenario(table)
-    assert Scenario.from_dict(json.loads(json.dumps(told.resolved()))) == told
+    parsed = scenario(table)
+    assert Scenario.from_dict(json.loads(json.dumps(parsed.resolved()))) == parsed
 
 
 @pytest.mark.parametrize(

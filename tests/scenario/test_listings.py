@@ -34,10 +34,10 @@ def scenario(tmp_path: Path, content: str | bytes, more: str = "") -> Scenario:
 
 
 def test_a_list_is_found_beside_its_scenario_and_sent(tmp_path: Path) -> None:
-    told = scenario(tmp_path, GOOD, 'repeat = "4 s"')
-    assert told.resolved()["traffic"][0]["file"] == str(tmp_path / "list.txt")
-    assert Scenario.from_dict(told.resolved()) == told
-    rows = run(told).table("streams")
+    parsed = scenario(tmp_path, GOOD, 'repeat = "4 s"')
+    assert parsed.resolved()["traffic"][0]["file"] == str(tmp_path / "list.txt")
+    assert Scenario.from_dict(parsed.resolved()) == parsed
+    rows = run(parsed).table("streams")
     assert rows.get_column("t_s").to_list() == [0.0, 1.0, 4.0, 5.0, 8.0, 9.0]
     assert rows.get_column("sent_bytes").to_list() == [1628, 700] * 3
 
@@ -117,11 +117,11 @@ def traced(tmp_path: Path, content: str, text: str = LINK) -> Scenario:
 
 def test_a_link_sends_what_its_trace_lets_it(tmp_path: Path) -> None:
     # Three packets every 10 ms are 3.6 Mbit/s.
-    told = traced(tmp_path, "2\n2\n10\n")
-    assert told.links[0].direction("forward").rate == 3_600_000
-    assert told.links[0].direction("backward").rate == 10_000_000
-    assert Scenario.from_dict(told.resolved()) == told
-    result = run(told)
+    parsed = traced(tmp_path, "2\n2\n10\n")
+    assert parsed.links[0].direction("forward").rate == 3_600_000
+    assert parsed.links[0].direction("backward").rate == 10_000_000
+    assert Scenario.from_dict(parsed.resolved()) == parsed
+    result = run(parsed)
     received = result.table("streams").get_column("received_bytes").sum()
     assert received == pytest.approx(4_500_000, abs=5_000)
     # Over five seconds, from the third sample to the eighth, both columns add up.
@@ -195,12 +195,12 @@ def tabled(tmp_path: Path, content: str, text: str = LINK) -> Scenario:
 
 
 def test_a_link_follows_a_table_of_rates(tmp_path: Path) -> None:
-    told = tabled(tmp_path, TABLE)
+    parsed = tabled(tmp_path, TABLE)
     # The mean up to the last line: (2 * 8 + 3 * 2) / 7 Mbit/s.
-    assert told.links[0].direction("forward").rate == 22_000_000 // 7
-    assert told.links[0].direction("backward").rate == 10_000_000
-    assert Scenario.from_dict(told.resolved()) == told
-    sent = run(told).table("links").get_column("bytes").diff().drop_nulls().to_list()
+    assert parsed.links[0].direction("forward").rate == 22_000_000 // 7
+    assert parsed.links[0].direction("backward").rate == 10_000_000
+    assert Scenario.from_dict(parsed.resolved()) == parsed
+    sent = run(parsed).table("links").get_column("bytes").diff().drop_nulls().to_list()
     expected = [1e6, *[250e3] * 3, 0, 0, *[500e3] * 3]
     assert sent == pytest.approx(expected, abs=1500)
 
@@ -247,8 +247,8 @@ def test_what_is_no_table_of_rates_is_refused_with_its_line(
 
 
 def test_a_rate_at_which_a_packet_outlasts_it_is_a_caution(tmp_path: Path) -> None:
-    told = tabled(tmp_path, "0,8e6\n1,1000\n1.5,8e6\n")
-    assert any('at "1 kbit/s"' in caution for caution in cautions(told))
+    parsed = tabled(tmp_path, "0,8e6\n1,1000\n1.5,8e6\n")
+    assert any('at "1 kbit/s"' in caution for caution in cautions(parsed))
 
 
 def test_tables_of_rates_have_a_limit_together(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ def sends(table: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_idle_times(given: Any, lowered: dict[str, Any]) -> None:
-    told = sends({**ON_OFF, "idle": given, "bursts": 3})
-    assert told == {"burst": {"constant": 1000}, "idle": lowered, "bursts": 3}
+    lowered_to = sends({**ON_OFF, "idle": given, "bursts": 3})
+    assert lowered_to == {"burst": {"constant": 1000}, "idle": lowered, "bursts": 3}
     scenario = group({**ON_OFF, "idle": given})
     assert Scenario.from_dict(json.loads(json.dumps(scenario.resolved()))) == scenario
 
@@ -63,8 +63,8 @@ def test_sizes_of_files() -> None:
             {"pareto": {"mean": 9000, "shape": 1.2}},
         ),
     ]:
-        told = sends({**FTP, "file": given, "pause": "1 s", "files": 4})
-        assert told == {"burst": lowered, "idle": {"constant": S}, "bursts": 4}
+        lowered_to = sends({**FTP, "file": given, "pause": "1 s", "files": 4})
+        assert lowered_to == {"burst": lowered, "idle": {"constant": S}, "bursts": 4}
         scenario = group({**FTP, "file": given})
         assert Scenario.from_dict(json.loads(json.dumps(scenario.resolved()))) == scenario
 

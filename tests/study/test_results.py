@@ -55,13 +55,13 @@ def test_a_part_is_filled_by_what_it_names() -> None:
         ],
     }
     text = "a\n<!-- from the study: {} -->\nold\n<!-- end -->\nb\n"
-    for what, told in (
+    for what, filling in (
         ("notes", "- One.\n- Two.\n"),
         ("The answer", "T:\n\n| a | b |\n| --- | ---: |\n| x | 1 |\n"),
         ("What an answer costs", ""),
     ):
         part = text.format(what)
-        assert filled(part, result) == part.replace("old\n", told)
+        assert filled(part, result) == part.replace("old\n", filling)
 
 
 def test_the_readme_counts_what_is_run() -> None:

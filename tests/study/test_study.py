@@ -107,12 +107,12 @@ def test_paths_drop_what_their_names_say(few: tuple[Study, Path]) -> None:
 
 def test_the_servers_time_is_what_the_bench_measured(few: tuple[Study, Path]) -> None:
     study, _ = few
-    told = GatewayBench.load(BENCH).summary
+    measured = GatewayBench.load(BENCH).summary
     for server in ("bind", "nsd", "knot"):
         for name, arm in (("udp", "udp"), ("tcp-new", "tcp"), ("tcp-stateless", "gateway")):
             found = metric(study, f"cpu_{server}_us", transport=name)
             # Every query is answered at once.
-            assert found == pytest.approx(told[server][arm]["us_per_query_5000qps"], rel=1e-3)
+            assert found == pytest.approx(measured[server][arm]["us_per_query_5000qps"], rel=1e-3)
     kept = study.cells.filter(transport="tcp-kept").get_column("cpu_bind_us")
     assert kept.null_count() == kept.len()
 

@@ -286,11 +286,11 @@ def test_bad_input_is_one_line_and_code_2(small_file: Path, tmp_path: Path) -> N
 def test_wrong_metrics_are_all_named_before_a_sweep_starts(
     small_file: Path, tmp_path: Path, vary: str
 ) -> None:
-    told = ("sweep", str(small_file), "--vary", vary, "--seeds", "4", "--workers", "1", "-q")
+    given = ("sweep", str(small_file), "--vary", vary, "--seeds", "4", "--workers", "1", "-q")
     wrong = ("--metric", "completion_meen_s", "--metric", "loss_percent", "--metric", "goodputt")
     # Metrics that other scenarios have: there is neither DNS nor a second group here.
     wrong += ("--metric", "response_p95_ms", "--metric", "bursts.groups.far.completion_mean_s")
-    done = narrows(*told, *wrong, cwd=tmp_path)
+    done = narrows(*given, *wrong, cwd=tmp_path)
     # A line for each wrong name; the hint for all is in the last line.
     assert (done.returncode, done.stderr.count("\n")) == (2, 4), done.stderr
     assert done.stderr.endswith('? --metric "?" lists all\n')
@@ -300,7 +300,7 @@ def test_wrong_metrics_are_all_named_before_a_sweep_starts(
     assert "there is no metric response_p95_ms" in done.stderr
     assert "there is no metric bursts.groups.far.completion_mean_s" in done.stderr
     assert [path.name for path in tmp_path.iterdir()] == [small_file.name]
-    done = narrows(*told, "--out", "s", "--metric", "completion_mean_s", cwd=tmp_path)
+    done = narrows(*given, "--out", "s", "--metric", "completion_mean_s", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert Sweep.load(tmp_path / "s").complete
 
@@ -386,19 +386,19 @@ def test_a_function_that_fails_is_named(small: dict[str, Any]) -> None:
 
 def test_some_combinations_alone(small: dict[str, Any], tmp_path: Path) -> None:
     vary = {"queue.limit": ["9000 B", "30000 B"], "traffic.connections": [1, 2]}
-    told: dict[str, Any] = {"vary": vary, "out": tmp_path / "s", "workers": 1}
-    found = sweep(small, **told, only=lambda places: 0 in places)
+    given: dict[str, Any] = {"vary": vary, "out": tmp_path / "s", "workers": 1}
+    found = sweep(small, **given, only=lambda places: 0 in places)
     assert (found.status, found.total, len(found.runs)) == ("complete", 3, 3)
     assert Sweep.load(tmp_path / "s").complete
     # Another part of the same product goes into the same folder.
-    other = sweep(small, **told, only=lambda places: places == (1, 1))
+    other = sweep(small, **given, only=lambda places: places == (1, 1))
     assert (other.status, [run.settings["traffic.connections"] for run in other.runs]) == (
         "complete",
         [2],
     )
     again = Sweep.load(tmp_path / "s")
     assert (again.total, [run.run for run in again.runs]) == (1, [run.run for run in other.runs])
-    assert len(sweep(small, **told).runs) == 4
+    assert len(sweep(small, **given).runs) == 4
     assert len(Sweep.load(tmp_path / "s").runs) == 4
 
 

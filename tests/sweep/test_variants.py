@@ -99,8 +99,8 @@ def test_a_table_in_braces_is_one_value_wherever_it_is_given(tmp_path: Path) -> 
         "inline": {"dns.stubs.transport.reuse": False},
         "headed": {"dns.stubs.transport.inline": True},
     }
-    told = parse_variants(["new:dns.stubs.transport={reuse=false}"])
-    assert variant_axis(told).settings(0) == reuse
+    given = parse_variants(["new:dns.stubs.transport={reuse=false}"])
+    assert variant_axis(given).settings(0) == reuse
 
 
 def test_a_plan_s_braces_replace_what_the_scenario_has(tmp_path: Path) -> None:
@@ -186,10 +186,10 @@ def test_a_sweep_grows_by_variants_that_stay_what_they_are(
     small: dict[str, Any], tmp_path: Path
 ) -> None:
     out = tmp_path / "s"
-    told: dict[str, Any] = {"out": out, "workers": 1, "seeds": 2}
-    sweep(small, variants={"fifo": {}, "red": RED}, **told)
+    given: dict[str, Any] = {"out": out, "workers": 1, "seeds": 2}
+    sweep(small, variants={"fifo": {}, "red": RED}, **given)
     rows = (out / "rows.jsonl").read_bytes()
-    grown = sweep(small, variants={"fifo": {}, "long": {"duration": "3 s"}, "red": RED}, **told)
+    grown = sweep(small, variants={"fifo": {}, "long": {"duration": "3 s"}, "red": RED}, **given)
     assert (out / "rows.jsonl").read_bytes().startswith(rows)
     assert grown.complete
     loaded = Sweep.load(out)
@@ -198,9 +198,9 @@ def test_a_sweep_grows_by_variants_that_stay_what_they_are(
     assert loaded.document()["variants"] == loaded.variants
     variants = {"fifo": {}, "long": {"duration": "4 s"}, "red": RED}
     with pytest.raises(RunFolderError, match="variant long sets other keys or values; hint: "):
-        sweep(small, variants=variants, **told)
+        sweep(small, variants=variants, **given)
     with pytest.raises(RunFolderError, match=r"also has variant=.long"):
-        sweep(small, variants={"fifo": {}, "red": RED}, **told)
+        sweep(small, variants={"fifo": {}, "red": RED}, **given)
 
 
 @pytest.mark.slow

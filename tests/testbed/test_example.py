@@ -55,7 +55,7 @@ def test_a_server_of_ones_own_stands_at_the_far_end() -> None:
 
 
 def test_help_says_what_a_link_takes() -> None:
-    for told in (bed.__doc__, Link.__doc__):
-        assert told is not None
+    for text in (bed.__doc__, Link.__doc__):
+        assert text is not None
         for name in ("client", "rtt_ms", "loss", "tcp_rtt_ms"):
-            assert name in told
+            assert name in text

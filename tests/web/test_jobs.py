@@ -50,9 +50,9 @@ def served(scenario: Path | Scenario | None = None, **parts: Any) -> Iterator[Se
 
 def request(server: Server, job: Any, **headers: str) -> Request:
     origin = server.address.partition(f"/{server.secret}")[0]
-    told = {"Origin": origin, "Content-Type": "application/json", **headers}
+    all_headers = {"Origin": origin, "Content-Type": "application/json", **headers}
     body = job if isinstance(job, bytes) else json.dumps(job).encode()
-    return Request(f"{server.address}job", data=body, headers=told)
+    return Request(f"{server.address}job", data=body, headers=all_headers)
 
 
 def messages(server: Server, job: Any) -> Iterator[tuple[dict[str, Any], bytes]]:

@@ -21,7 +21,7 @@ def listed(page: Page, address: str) -> list[str]:
     return found
 
 
-def told(page: Page) -> str:
+def story_of(page: Page) -> str:
     page.until("document.querySelector('#queries article h3') !== null")
     text: str = page.ask("document.querySelector('#queries article').textContent")
     return text
@@ -34,7 +34,7 @@ def test_a_lost_reply_is_followed_from_hop_to_hop(server: Server, page: Page) ->
     for kind in ("keyDown", "keyUp"):
         page("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", text="\r",
              windowsVirtualKeyCode=13)  # fmt: skip
-    story = told(page)
+    story = story_of(page)
     assert "lost at bottleneck.forward: the queue's AQM dropped it early" in story
     assert "The queue held" in story and "RED's average" in story
     lanes = page.ask(
@@ -103,7 +103,7 @@ def test_a_lost_syn_delays_a_query_over_tcp(server: Server, page: Page) -> None:
     queries = listed(page, f"{server.address}#stateless-tcp")
     assert "of limited" in queries[0]
     page.ask(f"document.querySelector('{CHOICES}').click()")
-    assert "over TCP" in told(page)
+    assert "over TCP" in story_of(page)
     packets = page.ask(
         """[...document.querySelectorAll(".packet > title")].map((each) => each.textContent)"""
     )
@@ -114,7 +114,7 @@ def test_a_lost_syn_delays_a_query_over_tcp(server: Server, page: Page) -> None:
 def test_encrypted_packets_are_said_to_be_unknown(server: Server, page: Page) -> None:
     listed(page, f"{server.address}#dns-over-tls")
     page.ask(f"document.querySelector('{CHOICES}').click()")
-    story = told(page)
+    story = story_of(page)
     assert "over TLS" in story and "TLS and QUIC hide which query they carry" in story
 
 
@@ -140,7 +140,7 @@ def test_a_bar_and_a_point_choose_queries(server: Server, page: Page) -> None:
     for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
         page("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left",
              clickCount=1)  # fmt: skip
-    story = told(page)
+    story = story_of(page)
     assert "answered at attempt" in story and "answered at attempt 1 " not in story
 
 
@@ -149,7 +149,7 @@ def test_the_story_fits_a_phone(server: Server, page: Page) -> None:
     try:
         listed(page, f"{server.address}#dns-behind-red")
         page.ask(f"document.querySelector('{CHOICES}').click()")
-        told(page)
+        story_of(page)
         assert page.ask("document.documentElement.scrollWidth") <= 400
         assert page.ask("document.querySelector('.sequence').getBoundingClientRect().right") <= 400
     finally:

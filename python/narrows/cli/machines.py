@@ -136,7 +136,7 @@ def secret_of(
     """
     from narrows.machines import secret
 
-    def told(line: str) -> None:
+    def report(line: str) -> None:
         while made:
             say(made.pop(0))
         if not quiet:
@@ -159,7 +159,7 @@ def secret_of(
             )
         prompt = f"the secret that the command at {lab.clock} has printed: "
         found = secret.checked(getpass.getpass(prompt), "the secret")
-    return found, told
+    return found, report
 
 
 def joining(
@@ -211,7 +211,7 @@ def part(role: str, what: str) -> Callable[..., Exit]:
             common += [word for value in values or () for word in (name, value)]
         common += ["--clock", clock] if clock else []
         common += [] if seed is None else ["--seed", str(seed)]
-        secret, told = secret_of(parts, own, lab, secret_file, scenario, quiet=quiet, common=common)
+        secret, tell = secret_of(parts, own, lab, secret_file, scenario, quiet=quiet, common=common)
         folder = out or free_folder(Path("records"), f"{parts.scenario.name}-{role}-{node}")
         record = work(
             parts,
@@ -219,7 +219,7 @@ def part(role: str, what: str) -> Callable[..., Exit]:
             lab,
             folder,
             secret=secret,
-            told=told,
+            report=tell,
             wait_s=seconds,
             setting=Setting(tcp),
         )

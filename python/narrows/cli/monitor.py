@@ -141,7 +141,7 @@ def _record(
     from narrows.machines import Part, watch
 
     own = Part("monitor", asked.node)
-    secret, told = shared.secret_of(parts, own, lab, asked.secret_file, asked.scenario, quiet=quiet)
+    secret, tell = shared.secret_of(parts, own, lab, asked.secret_file, asked.scenario, quiet=quiet)
     folder = asked.out or free_folder(
         Path("records"), f"{parts.scenario.name}-monitor-{asked.node}"
     )
@@ -152,7 +152,7 @@ def _record(
         lab,
         folder,
         secret=secret,
-        told=told,
+        report=tell,
         rate=rate,
         wait_s=wait_s,
     )

@@ -130,7 +130,7 @@ class _Run:
             try:
                 simulation = parts.engine(json.dumps(plan))
             except Exception as error:
-                why = str(error) if isinstance(error, ValueError) else _told(error)
+                why = str(error) if isinstance(error, ValueError) else _printed(error)
                 self._say({"state": "refused", "why": why})
                 return
             self._drive(simulation, most, within, until)
@@ -151,7 +151,7 @@ class _Run:
             try:
                 done = simulation.advance(events)
             except Exception as error:
-                _told(error)
+                _printed(error)
                 failed = failure_of(simulation, error)
             now = time.perf_counter()
             faster = _SLICE_S / max(now - clock, 1e-3)
@@ -204,7 +204,7 @@ class _Run:
         return bytes(read)
 
 
-def _told(error: Exception) -> str:
+def _printed(error: Exception) -> str:
     """Prints an exception's traceback for the terminal, and returns its line for the page."""
     traceback.print_exception(error)
     sys.stderr.flush()

@@ -233,9 +233,9 @@ class Conductor:
         Raises:
             LineError: It asks for something that does not exist.
         """
-        ((what, told),) = message.items()
+        ((what, values),) = message.items()
         if peer.part is None:
-            self._greet(peer, told if what == "hello" else None)
+            self._greet(peer, values if what == "hello" else None)
         elif what == "time":
             self._tell(peer, {"time": [came, clocks.now()]})
         elif what == "bye":
@@ -245,23 +245,23 @@ class Conductor:
         else:
             raise LineError(f"{what} is not a message")
 
-    def _greet(self, peer: _Peer, told: Any) -> None:
+    def _greet(self, peer: _Peer, values: Any) -> None:
         """Takes a part into the run, or refuses it.
 
         Raises:
             LineError: It does not say which part it is.
         """
-        if not isinstance(told, dict) or not isinstance(told.get("node"), str):
+        if not isinstance(values, dict) or not isinstance(values.get("node"), str):
             raise LineError("hello expected")
-        if told.get("role") not in list(ROLES):
+        if values.get("role") not in list(ROLES):
             raise LineError("the role does not exist")
-        part = Part(told["role"], told["node"])
-        if told.get("narrows") != THIS:
+        part = Part(values["role"], values["node"])
+        if values.get("narrows") != THIS:
             why = (
-                f"it has narrows {told.get('narrows')}, but the conductor has {THIS}; "
+                f"it has narrows {values.get('narrows')}, but the conductor has {THIS}; "
                 "hint: install the same on all machines"
             )
-        elif told.get("digest") != self._digest:
+        elif values.get("digest") != self._digest:
             why = "it has another scenario or seed; hint: copy the same file to each machine"
         elif part.role != "monitor" and part not in self._awaited:
             why = f"this run does not need {part.role} at {part.node}"

@@ -116,8 +116,8 @@ class Member:
             self._tell({"hello": {**part._asdict(), "digest": digest, "narrows": THIS}})
             answer = self._hear(_SILENCE_S)
         if answer is None or "run" not in answer:
-            told = "there is no answer" if answer is None else answer.get("refused", answer)
-            raise MachineError(f"{self._where[0]} refused {part}: {one_line(str(told))}")
+            why = "there is no answer" if answer is None else answer.get("refused", answer)
+            raise MachineError(f"{self._where[0]} refused {part}: {one_line(str(why))}")
         return one_line(str(answer["run"]))
 
     def _ask(self) -> tuple[float, float]:
@@ -127,8 +127,8 @@ class Member:
             if message is None:
                 raise MachineError(f"{self._where[0]}: no answer for {_SILENCE_S:g} s")
             if "time" in message:
-                told = message["time"] if isinstance(message["time"], list) else []
-                came, went = [*told, None, None][:2]
+                times = message["time"] if isinstance(message["time"], list) else []
+                came, went = [*times, None, None][:2]
                 return self._number(came), self._number(went)
             self._kept.append(message)
 
@@ -153,15 +153,15 @@ class Member:
                     ) from None
             time.sleep(_RETRY_S)
 
-    def _number(self, told: object) -> float:
+    def _number(self, value: object) -> float:
         """A time from the conductor.
 
         Raises:
             MachineError: It is none.
         """
-        if isinstance(told, int | float) and abs(told) < 1e12 and math.isfinite(told):
-            return float(told)
-        raise MachineError(f"{self._where[0]}: {one_line(repr(told))} is not a time")
+        if isinstance(value, int | float) and abs(value) < 1e12 and math.isfinite(value):
+            return float(value)
+        raise MachineError(f"{self._where[0]}: {one_line(repr(value))} is not a time")
 
     def _tell(self, message: Message) -> None:
         self._send(self._line.seal(message))

@@ -106,8 +106,8 @@ class Parts:
         """The kernel backend's job."""
         self.connections: Sequence[Connection] = [
             Connection(nodes[0], nodes[1], connection["opener"] == "receiver")
-            for told in self._told("bulk").values()
-            for connection in told["connections"]
+            for settings in self._settings("bulk").values()
+            for connection in settings["connections"]
             for nodes in [self._ends(connection)]
         ]
         """The connections of bulk traffic, in the order of the table `flows`."""
@@ -119,8 +119,8 @@ class Parts:
         found = set()
         for connection in self.connections:
             found |= {Part("serve", connection.acceptor), Part("drive", connection.opener)}
-        for told in self._told("dns-client").values():
-            client, server = self._ends(told)
+        for settings in self._settings("dns-client").values():
+            client, server = self._ends(settings)
             found |= {Part("serve", server), Part("resolve", client)}
         return sorted(found, key=lambda part: (list(ROLES).index(part.role), part.node))
 
@@ -189,32 +189,32 @@ class Parts:
 
     def _peers(self, node: str) -> Iterator[tuple[str, tuple[int | None, int | None], str]]:
         """The peers of a node's connections: the node, the use of the socket, the key."""
-        for name, told in self._told("bulk").items():
-            for connection in told["connections"]:
+        for name, settings in self._settings("bulk").items():
+            for connection in settings["connections"]:
                 ends = self._ends(connection)
                 for here, there in (ends, ends[::-1]):
                     if here == node:
                         yield there, (connection["tcp"], None), f"traffic.{name}.tcp"
-        for name, told in self._told("dns-client").items():
-            client, server = self._ends(told)
+        for name, settings in self._settings("dns-client").items():
+            client, server = self._ends(settings)
             if client == node:
-                uses = [None] if told["udp"] is not None else []
-                uses += [] if told["tcp"] is None else [told["tcp"]["tcp"]]
+                uses = [None] if settings["udp"] is not None else []
+                uses += [] if settings["tcp"] is None else [settings["tcp"]["tcp"]]
                 for tcp in uses:
-                    yield server, (tcp, told["server"]), f"dns.{name}.transport"
+                    yield server, (tcp, settings["server"]), f"dns.{name}.transport"
 
-    def _told(self, wanted: str) -> dict[str, Any]:
+    def _settings(self, wanted: str) -> dict[str, Any]:
         """The settings of the plan's applications of a kind, by name."""
         return {
-            application["name"]: told
+            application["name"]: settings
             for application in self.plan["applications"]
-            for kind, told in application["kind"].items()
+            for kind, settings in application["kind"].items()
             if kind == wanted
         }
 
-    def _ends(self, told: Mapping[str, Any]) -> tuple[str, str]:
+    def _ends(self, settings: Mapping[str, Any]) -> tuple[str, str]:
         """The nodes between which an application's path leads."""
-        path, nodes = self.plan["paths"][told["there"]], self.plan["nodes"]
+        path, nodes = self.plan["paths"][settings["there"]], self.plan["nodes"]
         return nodes[path["from"]], nodes[path["to"]]
 
     def _check_kinds(self) -> None:
@@ -224,13 +224,13 @@ class Parts:
             MachineError: The scenario has something that is not supported.
         """
         for application in self.plan["applications"]:
-            ((kind, told),) = application["kind"].items()
+            ((kind, settings),) = application["kind"].items()
             if kind not in _KINDS:
                 raise MachineError(
                     f"traffic.{application['name']}.kind: only bulk traffic and DNS run between "
                     "machines yet"
                 )
-            tls = kind == "dns-client" and told["tcp"] and told["tcp"]["tls"]
+            tls = kind == "dns-client" and settings["tcp"] and settings["tcp"]["tls"]
             if tls and (tls["https"] or tls["quic"]):
                 raise MachineError(
                     f"dns.{application['name']}.transport: only UDP, TCP and TLS run between "
@@ -253,12 +253,12 @@ class Parts:
             MachineError: The scenario has them, or no traffic at all.
         """
         held: dict[str, int] = {}
-        for told in self._told("dns-client").values():
-            _, node = self._ends(told)
-            if held.setdefault(node, told["server"]) != told["server"]:
+        for settings in self._settings("dns-client").values():
+            _, node = self._ends(settings)
+            if held.setdefault(node, settings["server"]) != settings["server"]:
                 name, other = (
                     self.plan["applications"][number]["name"]
-                    for number in (told["server"], held[node])
+                    for number in (settings["server"], held[node])
                 )
                 raise MachineError(
                     f"dns.{name}.server: a machine has only one DNS server, that of "
@@ -289,8 +289,8 @@ def _design(scenario: Scenario, plan: Mapping[str, Any]) -> Design:
         "flow_monitor": None,
     }
     profile = json.loads(_core.tcp_profile("linux-6"))
-    told = {**plan, **nothing, "links": links}
-    design = Design(told, profile, prefix="", stall_s=0.0)
+    reduced = {**plan, **nothing, "links": links}
+    design = Design(reduced, profile, prefix="", stall_s=0.0)
     if design.refusals:
         raise together(
             [

@@ -15,7 +15,7 @@ from narrows.machines.member import Member
 from narrows.machines.parts import Part, Parts
 from narrows.machines.record import Clock
 
-Told = Callable[[str], object]
+Report = Callable[[str], object]
 """Called with a line that says what the part is waiting for."""
 
 
@@ -23,7 +23,7 @@ class Session:
     """From the first connection to the last exchange of clocks."""
 
     def __init__(
-        self, parts: Parts, part: Part, lab: Lab, secret: str, *, wait_s: float, told: Told
+        self, parts: Parts, part: Part, lab: Lab, secret: str, *, wait_s: float, report: Report
     ) -> None:
         """Finds the other machines.
 
@@ -33,12 +33,12 @@ class Session:
             lab: The machines.
             secret: What all parts of the run know, and nobody else.
             wait_s: Seconds to wait for the conducting machine.
-            told: Called with what the part is waiting for.
+            report: Called with what the part is waiting for.
 
         Raises:
             MachineError: A port is in use, nobody listens, or the conductor refuses this part.
         """
-        self._told = told
+        self._report = report
         self._conductor: Conductor | None = None
         self._lost: str | None = None
         self._stopped: str | None = None
@@ -47,7 +47,7 @@ class Session:
             monitors = [Part("monitor", node) for node in lab.monitors]
             self._conductor = Conductor(*where, parts.digest, [*parts.all, *monitors], secret)
         else:
-            told(f"connecting to {lab.clock} at {where[0]}, which keeps the time")
+            report(f"connecting to {lab.clock} at {where[0]}, which keeps the time")
         try:
             self._member = Member(part, where, parts.digest, secret, wait_s=wait_s)
             self._before = self._member.offset()
@@ -93,10 +93,10 @@ class Session:
             if now != missing:
                 missing = now
                 names = ", ".join(f"{each.role} at {each.node}" for each in now)
-                self._told(f"waiting for {names or 'the others'}")
+                self._report(f"waiting for {names or 'the others'}")
 
         begins = self._member.start(waiting) - self._before.offset_s
-        self._told("all machines are ready")
+        self._report("all machines are ready")
         return time.monotonic() + (begins - clocks.now())
 
     def stopped(self) -> str | None:

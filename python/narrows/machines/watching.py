@@ -16,7 +16,7 @@ from narrows.machines.lab import Lab
 from narrows.machines.parts import Part, Parts
 from narrows.machines.record import SAMPLES, Record, check_target
 from narrows.machines.secret import checked
-from narrows.machines.session import Session, Told
+from narrows.machines.session import Report, Session
 from narrows.machines.working import WAIT_S
 from narrows.monitor import Watch
 from narrows.results import Run
@@ -30,7 +30,7 @@ def watch(
     out: Path,
     *,
     secret: str,
-    told: Told,
+    report: Report,
     rate: float = 10.0,
     wait_s: float = WAIT_S,
 ) -> Record:
@@ -44,7 +44,7 @@ def watch(
         lab: The machines.
         out: The record's folder, which must not exist yet.
         secret: What all machines of the run know, and nobody else (`secret.make`).
-        told: Called with what the part is waiting for.
+        report: Called with what the part is waiting for.
         rate: Samples a second.
         wait_s: Seconds to wait for the conducting machine.
 
@@ -69,13 +69,13 @@ def watch(
                 f"{argument('links')} ..={queue}: no such queue; hint: one of {there}"
             )
     part = Part("monitor", node)
-    with Session(parts, part, lab, secret, wait_s=wait_s, told=told) as session:
+    with Session(parts, part, lab, secret, wait_s=wait_s, report=report) as session:
         begins = session.start()
         started = datetime.now(UTC)
         stopped = _watch(watching, begins, float(parts.job["duration_s"]), session)
         if stopped == "interrupted":
             session.tell("interrupted")
-        told("measuring the clocks again")
+        report("measuring the clocks again")
         run = watching.run()
         shift = watching.origin - begins
         return _record(parts, part, session, run, links, stopped, started, shift, watching, out)

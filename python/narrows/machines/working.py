@@ -22,7 +22,7 @@ from narrows.machines.lab import Lab
 from narrows.machines.parts import Given, Part, Parts
 from narrows.machines.record import Record, check_target, gathered
 from narrows.machines.secret import checked
-from narrows.machines.session import Session, Told
+from narrows.machines.session import Report, Session
 
 WAIT_S = 60.0
 """Seconds to wait for the conducting machine."""
@@ -37,7 +37,7 @@ def work(
     out: Path,
     *,
     secret: str,
-    told: Told,
+    report: Report,
     wait_s: float = WAIT_S,
     setting: tcp.Setting = tcp.Setting.CHECK,
 ) -> Record:
@@ -51,7 +51,7 @@ def work(
         lab: The machines.
         out: The record's folder, which must not exist yet.
         secret: What all machines of the run know, and nobody else (`secret.make`).
-        told: Called with what the part is waiting for.
+        report: Called with what the part is waiting for.
         wait_s: Seconds to wait for the conducting machine.
         setting: What to do about TCP settings that differ from the scenario's.
 
@@ -63,7 +63,7 @@ def work(
     check_target(out)
     _try(given)
     with (
-        Session(parts, part, lab, secret, wait_s=wait_s, told=told) as session,
+        Session(parts, part, lab, secret, wait_s=wait_s, report=report) as session,
         tcp.held(setting, parts.settings(part), parts.metrics(part, lab)) as differs,
     ):
         begins = session.start()
@@ -74,7 +74,7 @@ def work(
             session.tell("done")
         elif stopped == "interrupted":
             session.tell("interrupted")
-        told("measuring the clocks again")
+        report("measuring the clocks again")
         record = Record(
             run=session.run,
             part=part,

@@ -111,11 +111,11 @@ class _Column:
     """How a column is aligned: numbers at their decimal points, other texts at the left."""
 
     def __init__(self, cells: Sequence[str]) -> None:
-        told = [cell for cell in cells if cell not in ("", "-")]
-        numbers = [_NUMBER.match(cell) for cell in told]
+        filled = [cell for cell in cells if cell not in ("", "-")]
+        numbers = [_NUMBER.match(cell) for cell in filled]
         self.letter = "r" if numbers and all(numbers) else "l"
-        plain = all(re.fullmatch(r"[+-]?\d+(\.\d+)?", cell) for cell in told)
-        self._digits = max((len(_fraction(cell)) for cell in told), default=0) if plain else 0
+        plain = all(re.fullmatch(r"[+-]?\d+(\.\d+)?", cell) for cell in filled)
+        self._digits = max((len(_fraction(cell)) for cell in filled), default=0) if plain else 0
 
     def cell(self, text: str) -> str:
         """A cell with as much room behind the decimal point as the others have."""

@@ -136,7 +136,7 @@ def conduct(
     numbers = tuple(range(1, seeds + 1))
     total = len(suite.scenes) * len(queues) * len(numbers)
 
-    def told(done: float, label: str) -> None:
+    def report(done: float, label: str) -> None:
         if progress is not None:
             progress(Progress(done, total, 0, label))
 
@@ -146,8 +146,8 @@ def conduct(
     failures: list[str] = []
     status = "complete"
     for ended in (
-        _swept(suite, [] if outside else ours, numbers, out, workers, told),
-        _outside(suite, queues if outside else theirs, numbers, parts, total, told),
+        _swept(suite, [] if outside else ours, numbers, out, workers, report),
+        _outside(suite, queues if outside else theirs, numbers, parts, total, report),
     ):
         rows += ended.rows
         failures += ended.failures
@@ -203,7 +203,7 @@ def _swept(
     seeds: Sequence[int],
     out: Path | None,
     workers: int | None,
-    told: Callable[[float, str], object],
+    report: Callable[[float, str], object],
 ) -> _Ended:
     """The runs of all scenes with queues of narrows: one sweep, whose variants are both."""
     of = {f"s{scene.key} {each.name}": (scene, each) for scene in suite.scenes for each in queues}
@@ -216,7 +216,7 @@ def _swept(
         out=None if out is None else out / "runs",
         workers=workers,
         measure=suite.measure,
-        progress=lambda at: told(at.done, at.label),
+        progress=lambda at: report(at.done, at.label),
     )
     rows = [
         {"scene": scene.key, "queue": each.name, "seed": ended.seed, **ended.summary[SECTION]}
@@ -233,7 +233,7 @@ def _outside(
     seeds: Sequence[int],
     parts: Outside,
     total: int,
-    told: Callable[[float, str], object],
+    report: Callable[[float, str], object],
 ) -> _Ended:
     """The runs with parts from outside, one after the other, as the last of all."""
     before = total - len(queues) * len(suite.scenes) * len(seeds)
@@ -241,7 +241,7 @@ def _outside(
     failures: list[str] = []
     try:
         for seed, scene, each in itertools.product(seeds, suite.scenes, queues):
-            told(before + len(rows) + len(failures), f"{scene.key} {each.name}")
+            report(before + len(rows) + len(failures), f"{scene.key} {each.name}")
             try:
                 metrics = one(suite, scene, each, seed, parts)
             except NarrowsError as error:

@@ -26,13 +26,13 @@ def costs(
     scene: Scene,
     queues: Sequence[Contender],
     plugins: Sequence[Path] = (),
-    told: Callable[[str], object] = lambda _: None,
+    report: Callable[[str], object] = lambda _: None,
 ) -> Mapping[str, float]:
     """Nanoseconds of processor time for each packet, more than with a FIFO, by queue."""
     base = _least(scene, FIFO, ())
     found = {}
     for each in queues:
-        told(each.name)
+        report(each.name)
         found[each.name] = _least(scene, each, plugins) - base
     return found
 

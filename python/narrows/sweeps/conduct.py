@@ -163,8 +163,8 @@ def sweep(
     folder = None if out is None else Path(out)
     if progress is True:
         with shown(str(base.get("name", "sweep")), quiet=False) as update:
-            told = {"seeds": numbers, "progress": lambda at: update(at.share, at.words)}
-            return sweep(**{**given, **told})
+            changed = {"seeds": numbers, "progress": lambda at: update(at.share, at.words)}
+            return sweep(**{**given, **changed})
     outside = parts_from_outside(queues, controls, plugins, own)
     tell = progress or (lambda _: None)
 

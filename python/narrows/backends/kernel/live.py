@@ -75,9 +75,10 @@ def _without_queues(plan: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _encrypts(application: Mapping[str, Any]) -> bool:
-    ((kind, told),) = application["kind"].items()
-    over_tls = told["tcp"] and told["tcp"]["tls"] if kind == "dns-client" else told.get("secure")
-    return bool(over_tls)
+    ((kind, settings),) = application["kind"].items()
+    if kind == "dns-client":
+        return bool(settings["tcp"] and settings["tcp"]["tls"])
+    return bool(settings.get("secure"))
 
 
 def program() -> Path:
@@ -134,8 +135,8 @@ def check(plan: Mapping[str, Any], places: Mapping[str, Any], arguments: Sequenc
     """
     try:
         with tempfile.TemporaryDirectory() as folder:
-            told = give(plan, places, arguments, Path(folder))
-            words = [told["program"], _PLAN, "--places", _PLACES, "--prepared", *arguments]
+            part = give(plan, places, arguments, Path(folder))
+            words = [part["program"], _PLAN, "--places", _PLACES, "--prepared", *arguments]
             words += ["--check"]
             done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
     except OSError as error:

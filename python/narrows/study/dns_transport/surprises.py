@@ -66,8 +66,8 @@ def surprises(runs: pl.DataFrame) -> Surprises:
         for name in present(part, "transport"):
             silent = mean(part, "silent_percent", {"transport": name})
             if cell["path"] == "clean" and silent is not None and silent.mean > 10.0:
-                told: dict[str, str | float] = {"transport": name, **cell}
-                found.found.append(told | {"what": "silent, % of the time", "value": silent.mean})
+                where: dict[str, str | float] = {"transport": name, **cell}
+                found.found.append(where | {"what": "silent, % of the time", "value": silent.mean})
     at = ["place", "transport", "load"]
     for key, part in select(runs, base()).group_by(at, maintain_order=True):
         cell = dict(zip(at, map(str, key), strict=True))

@@ -120,14 +120,14 @@ class Design:
         monitor = self._plan["flow_monitor"]
         groups = set(monitor["groups"]) if monitor else set()
         for application in self._plan["applications"]:
-            name, ((kind, told),) = application["name"], application["kind"].items()
+            name, ((kind, settings),) = application["name"], application["kind"].items()
             if name not in groups:
                 continue
-            tls = told["tcp"] and told["tcp"]["tls"] if kind == "dns-client" else None
-            secure = told["secure"] if kind == "page" else tls
+            tls = settings["tcp"] and settings["tcp"]["tls"] if kind == "dns-client" else None
+            secure = settings["secure"] if kind == "page" else tls
             if secure and secure["quic"]:
                 why = f"the QUIC library does not tell the windows of {name}"
-            elif kind == "dns-client" and told["server"] in self._hosts.programs.numbers:
+            elif kind == "dns-client" and settings["server"] in self._hosts.programs.numbers:
                 why = f"a real server does not tell the windows of {name}"
             else:
                 continue

@@ -17,7 +17,7 @@ from narrows.backends.kernel.dns_messages import name_bytes
 from narrows.backends.kernel.software import longest_name
 from narrows.scenario.dns_messages import BELOW_DNS
 
-Told = dict[str, Any]
+Row = dict[str, Any]
 
 DRAWN = 1000
 """How many lengths represent a distribution."""
@@ -59,7 +59,7 @@ class Exchanges:
             elif row["longest_name"] < 1:
                 yield "reply", row["reply"]
 
-    def _row(self, each: Plan) -> Told:
+    def _row(self, each: Plan) -> Row:
         return {
             "query": each["query"],
             "reply": each["reply"],
@@ -74,8 +74,8 @@ class Exchanges:
         most = longest_name(reply)
         return most if most > 0 and name_bytes(query, self._payload, most) is not None else 0
 
-    def _drawn(self, told: Plan, numbers: random.Random) -> list[Told]:
-        forms = [told["query"], told["reply"]]
+    def _drawn(self, settings: Plan, numbers: random.Random) -> list[Row]:
+        forms = [settings["query"], settings["reply"]]
         listed = [form.get("list") for form in forms]
         drawn = any(not ("constant" in form or "list" in form) for form in forms)
         count = math.lcm(*(len(each) for each in listed if each is not None))
@@ -87,7 +87,7 @@ class Exchanges:
         found = [{"query": query, "reply": reply} for query, reply in pairs]
         return [self._possible(each) for each in found] if drawn else found
 
-    def _possible(self, each: Told) -> Told:
+    def _possible(self, each: Row) -> Row:
         """The exchange, with its lengths raised to possible ones."""
         query, reply = each["query"], each["reply"]
         while name_bytes(query, self._payload) is None:
@@ -97,20 +97,20 @@ class Exchanges:
         return {"query": query, "reply": reply}
 
 
-def exchanges_of(network: Network, name: str, told: Plan, payload: int) -> Exchanges | None:
+def exchanges_of(network: Network, name: str, settings: Plan, payload: int) -> Exchanges | None:
     """The exchanges of a group of clients; None if they were refused.
 
     Args:
         network: Takes the refusals.
         name: The name of the group.
-        told: The clients of the plan.
+        settings: The clients of the plan.
         payload: The longest reply that they accept over UDP, in bytes.
     """
     refuse, key = network.refuse, f"dns.{name}."
-    fixed = all("constant" in form for form in told["sizes"].get("drawn", {"": ""}).values())
+    fixed = all("constant" in form for form in settings["sizes"].get("drawn", {"": ""}).values())
     try:
         seed = f"{network.plan['seed']} {name}"
-        found = Exchanges(told["sizes"], payload, seed)
+        found = Exchanges(settings["sizes"], payload, seed)
     except ValueError as error:
         refuse(f"{key}messages", str(error))
         return None
@@ -140,7 +140,7 @@ class Names:
         self._marks: dict[tuple[Any, ...], str] = {}
         self._next: dict[int, int] = {}
 
-    def mark(self, rows: Sequence[Told]) -> int | None:
+    def mark(self, rows: Sequence[Row]) -> int | None:
         """Gives exchanges their marks, in place.
 
         Returns:
@@ -172,19 +172,19 @@ def _mark(turn: int) -> str:
 
 
 def _lengths(form: Plan, count: int, numbers: random.Random) -> Iterable[int]:
-    ((kind, told),) = form.items()
+    ((kind, settings),) = form.items()
     for turn in range(count):
         if kind == "constant":
-            yield told
+            yield settings
         elif kind == "list":
-            yield told[turn % len(told)]
+            yield settings[turn % len(settings)]
         else:
-            yield min(max(_draw(told, numbers), _SHORTEST), _LONGEST)
+            yield min(max(_draw(settings, numbers), _SHORTEST), _LONGEST)
 
 
-def _draw(told: Plan, numbers: random.Random) -> int:
-    mean: float = told["mean"]
-    if "shape" in told:
-        shape: float = told["shape"]
+def _draw(settings: Plan, numbers: random.Random) -> int:
+    mean: float = settings["mean"]
+    if "shape" in settings:
+        shape: float = settings["shape"]
         return round(mean * (shape - 1) / shape * numbers.paretovariate(shape))
     return round(numbers.expovariate(1.0 / mean))

@@ -85,27 +85,28 @@ class Hosts:
     def add(self, number: int) -> None:
         """Adds what an application of the plan needs."""
         application = self._network.plan["applications"][number]
-        ((kind, told),) = application["kind"].items()
+        ((kind, settings),) = application["kind"].items()
         name = application["name"]
         if kind in ("bulk", "on-off"):
-            self._bulk(name, told)
+            self._bulk(name, settings)
         elif kind in ("udp", "trace", "ping", "voip"):
-            self._datagrams(name, kind, told)
+            self._datagrams(name, kind, settings)
         elif kind in ("incast", "page"):
-            self._asking(name, kind, told)
+            self._asking(name, kind, settings)
         elif kind == "dns-client":
-            self._dns(number, name, told)
+            self._dns(number, name, settings)
         elif kind == "transfer":
-            self._transfer(name, told)
+            self._transfer(name, settings)
         elif kind == "flood":
-            self._flood(number, name, told)
+            self._flood(number, name, settings)
         elif kind not in ("dns-server", "responder"):
             self._network.refuse(f"traffic.{name}.kind", f"{kind} is not supported yet")
 
-    def _bulk(self, name: str, told: Plan) -> None:
+    def _bulk(self, name: str, settings: Plan) -> None:
         key = f"traffic.{name}."
-        self._count("connections", len(told["connections"]), f"{key}connections", MOST_CONNECTIONS)
-        for connection in told["connections"]:
+        connections = settings["connections"]
+        self._count("connections", len(connections), f"{key}connections", MOST_CONNECTIONS)
+        for connection in connections:
             self._connect(
                 self._ways(connection),
                 connection["tcp"],
@@ -113,79 +114,79 @@ class Hosts:
                 (key, f"{key}route", f"{key}route_back"),
             )
 
-    def _datagrams(self, name: str, kind: str, told: Plan) -> None:
+    def _datagrams(self, name: str, kind: str, settings: Plan) -> None:
         key = f"traffic.{name}."
         which = "calls" if kind == "voip" else "streams"
-        self._count(which, len(told[which]), f"{key}{'calls' if kind == 'voip' else 'pairs'}")
+        self._count(which, len(settings[which]), f"{key}{'calls' if kind == 'voip' else 'pairs'}")
         if kind == "trace":
-            least = min(length for _, length in told["packets"])
+            least = min(length for _, length in settings["packets"])
         else:
-            least = told.get("packet_bytes", _LEAST_PACKET)
+            least = settings.get("packet_bytes", _LEAST_PACKET)
         if least < _LEAST_PACKET:
             entry = "file" if kind == "trace" else "packet"
             self._network.refuse(f"{key}{entry}", f"a datagram needs {_LEAST_PACKET} B here")
-        for stream in told[which]:
+        for stream in settings[which]:
             keys = (key, f"{key}route", f"{key}route_back")
             self._address(self._ways(stream), (None, None), (), keys)
 
-    def _asking(self, name: str, kind: str, told: Plan) -> None:
+    def _asking(self, name: str, kind: str, settings: Plan) -> None:
         key = f"traffic.{name}."
-        number = told["responder"]
-        count = len(told["servers"])
+        number = settings["responder"]
+        count = len(settings["servers"])
         if kind == "page":
-            count *= told["browsers"] * told["connections"]
+            count *= settings["browsers"] * settings["connections"]
         places = "browsers" if kind == "page" else "connections"
         self._count("connections", count, f"{key}{places}", MOST_CONNECTIONS)
         responder = self._application(number)
         network = self._network
-        self._place(number, {self._ways(server)[0]["to"] for server in told["servers"]})
-        use = network.use(told["tcp"], key)
-        if responder["tcp"] != told["tcp"] and network.use(responder["tcp"], key) != use:
+        self._place(number, {self._ways(server)[0]["to"] for server in settings["servers"]})
+        use = network.use(settings["tcp"], key)
+        if responder["tcp"] != settings["tcp"] and network.use(responder["tcp"], key) != use:
             network.refuse(f"{key}tcp", "both ends need the same settings")
-        for server in told["servers"]:
+        for server in settings["servers"]:
             keys = (key, f"{key}server", f"{key}server")
-            self._connect(self._ways(server), told["tcp"], number, keys)
-            if told.get("secure") and told["secure"]["quic"]:
+            self._connect(self._ways(server), settings["tcp"], number, keys)
+            if settings.get("secure") and settings["secure"]["quic"]:
                 self._address(self._ways(server), (None, number), (), keys)
 
-    def _dns(self, client: int, name: str, told: dict[str, Any]) -> None:
+    def _dns(self, client: int, name: str, settings: dict[str, Any]) -> None:
         key = f"dns.{name}."
-        network, number, ways = self._network, told["server"], self._ways(told)
-        places = "workers" if told["arrivals"] is None else "arrivals.outstanding"
-        self._count("workers", told["workers"], f"{key}{places}")
+        network, number, ways = self._network, settings["server"], self._ways(settings)
+        places = "workers" if settings["arrivals"] is None else "arrivals.outstanding"
+        self._count("workers", settings["workers"], f"{key}{places}")
         keys = (key, f"{key}route", f"{key}route_back")
         self._serve(number, ways[0]["to"])
         if self.programs.is_real(number):
-            self.programs.ask(client, name, told)
-        quic = told["tcp"] and told["tcp"]["tls"] and told["tcp"]["tls"]["quic"]
-        if told["udp"] is not None or quic:
+            self.programs.ask(client, name, settings)
+        quic = settings["tcp"] and settings["tcp"]["tls"] and settings["tcp"]["tls"]["quic"]
+        if settings["udp"] is not None or quic:
             self._address(ways, (None, number), (), keys)
-        if told["tcp"] is not None:
-            tcp = told["tcp"]["tcp"]
+        if settings["tcp"] is not None:
+            tcp = settings["tcp"]["tcp"]
             use = network.use(tcp, key)
             network.hold(ways[0]["from"], use, key)
             self._address(ways, (tcp, number), use.metrics, keys)
 
-    def _transfer(self, name: str, told: Plan) -> None:
+    def _transfer(self, name: str, settings: Plan) -> None:
         key = f"traffic.{name}."
-        network, number = self._network, told["server"]
-        self._count("secondaries", len(told["secondaries"]), f"{key}secondaries")
+        network, number = self._network, settings["server"]
+        self._count("secondaries", len(settings["secondaries"]), f"{key}secondaries")
         if self.programs.is_real(number):
             network.refuse(f"{key}zone", "a real server has only the zone of its queries")
-        use = network.use(told["tcp"], key)
-        for secondary in told["secondaries"]:
+        use = network.use(settings["tcp"], key)
+        for secondary in settings["secondaries"]:
             ways = self._ways(secondary)
             self._serve(number, ways[0]["to"])
             network.hold(ways[0]["from"], use, key)
             keys = (key, f"{key}route", f"{key}route_back")
-            self._address(ways, (told["tcp"], number), use.metrics, keys)
+            self._address(ways, (settings["tcp"], number), use.metrics, keys)
         if self._application(number)["tcp"] is None:
             network.refuse(f"{key}server", "it has no TCP")
 
-    def _flood(self, flood: int, name: str, told: Plan) -> None:
+    def _flood(self, flood: int, name: str, settings: Plan) -> None:
         key = f"traffic.{name}."
-        network, number, (there, back) = self._network, told["server"], self._ways(told)
-        if told["interval"] * _MOST_FORGED < PS:
+        network, number, (there, back) = self._network, settings["server"], self._ways(settings)
+        if settings["interval"] * _MOST_FORGED < PS:
             network.refuse(f"{key}per_second", f"more than {_MOST_FORGED} a second")
         self._serve(number, there["to"])
         flavour = network.flavour((), key, self._turns[number])
@@ -193,10 +194,10 @@ class Hosts:
         address = network.address(there["to"], flavour)
         self._also.setdefault(there["to"], {})[None, number] = address
         self.programs.answer_at(number, address)
-        if self.programs.is_real(number) and told["of"] != "syns":
-            self.programs.flood(flood, name, told)
+        if self.programs.is_real(number) and settings["of"] != "syns":
+            self.programs.flood(flood, name, settings)
         server = self._application(number)["tcp"]
-        if told["of"] == "syns" and server and server["half_open"]["cookies"] != "never":
+        if settings["of"] == "syns" and server and server["half_open"]["cookies"] != "never":
             owner = network.plan["applications"][number]["name"]
             asks = f"dns.{owner}.answers.syncookies"
             network.need(there["to"], "ipv4/tcp_syncookies", asks)
@@ -213,22 +214,22 @@ class Hosts:
         is_real = self.programs.is_real(number)
         if is_real:
             self.programs.serve(number, node)
-        told, name = self._application(number), network.plan["applications"][number]["name"]
+        settings, name = self._application(number), network.plan["applications"][number]["name"]
         # A server is named after its own group, even if another group asks it first.
         key = f"dns.{name}."
-        if told["tcp"] is None:
+        if settings["tcp"] is None:
             return
-        if told["tcp"]["stateless"]:
+        if settings["tcp"]["stateless"]:
             network.refuse(f"{key}answers.stateless", _STATELESS, "leave it out")
-        use = network.use(told["tcp"]["tcp"], key)
+        use = network.use(settings["tcp"]["tcp"], key)
         network.hold(node, use, key)
-        half_open = told["tcp"]["half_open"]
+        half_open = settings["tcp"]["half_open"]
         sysctls = {
             "ipv4/tcp_max_syn_backlog": str(half_open["max_syn_backlog"]),
             "ipv4/tcp_synack_retries": str(half_open["synack_retries"]),
             "ipv4/tcp_syncookies": _COOKIES[half_open["cookies"]],
             # The longest backlog that listen(2) takes.
-            "core/somaxconn": str(max(_SOMAXCONN, told["tcp"]["backlog"])),
+            "core/somaxconn": str(max(_SOMAXCONN, settings["tcp"]["backlog"])),
         }
         if is_real:
             # It sets up its own sockets.
@@ -282,13 +283,13 @@ class Hosts:
         self._turns[server] = turn
         self._at_node.update({(node, kind): turn + 1 for node in nodes})
 
-    def _ways(self, told: Plan) -> _Ways:
+    def _ways(self, settings: Plan) -> _Ways:
         paths = self._network.plan["paths"]
-        return paths[told["there"]], paths[told["back"]]
+        return paths[settings["there"]], paths[settings["back"]]
 
     def _application(self, number: int) -> Plan:
-        ((_, told),) = self._network.plan["applications"][number]["kind"].items()
-        found: Plan = told
+        ((_, settings),) = self._network.plan["applications"][number]["kind"].items()
+        found: Plan = settings
         return found
 
     def _count(self, what: str, more: int, key: str, most: int | None = None) -> None:

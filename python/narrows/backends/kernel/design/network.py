@@ -460,15 +460,15 @@ class Network:
 
     # Captures and samples.
 
-    def _capture(self, number: int, told: Plan) -> dict[str, Any]:
-        link = told["link"]
+    def _capture(self, number: int, capture: Plan) -> dict[str, Any]:
+        link = capture["link"]
         return {
-            "link": told["name"],
+            "link": capture["name"],
             "namespace": self.spaces[self.plan["links"][link]["from"]],
             "device": f"l{link // 2}",
             "file": f"capture-{number}.pcapng",
-            "both_ways": told["back"] is not None,
-            "snaplen": told["snaplen"],
+            "both_ways": capture["back"] is not None,
+            "snaplen": capture["snaplen"],
         }
 
     def _samples(self, monitors: Sequence[Plan]) -> dict[str, Any] | None:

@@ -83,37 +83,37 @@ class Programs:
         if number in self._servers and address not in self._servers[number]["addresses"]:
             self._servers[number]["addresses"].append(address)
 
-    def ask(self, client: int, name: str, told: dict[str, Any]) -> None:
+    def ask(self, client: int, name: str, application: dict[str, Any]) -> None:
         """Adds what a group of clients asks.
 
         Lengths that follow a distribution become a list in the plan, because the server has to know
         them.
         """
-        payload = _TAKES_ALL if told["udp"] is None else told["udp"]["payload"]
-        found = exchanges_of(self._network, name, told, payload)
+        payload = _TAKES_ALL if application["udp"] is None else application["udp"]["payload"]
+        found = exchanges_of(self._network, name, application, payload)
         if found is None:
             return
-        forms = told["sizes"].get("drawn", {}).values()
+        forms = application["sizes"].get("drawn", {}).values()
         if any(form.keys().isdisjoint({"constant", "list"}) for form in forms):
             listed = [
                 {"query": row["query"], "reply": row["reply"], "over_udp": None, "weight": 1.0}
                 for row in found.rows
             ]
-            told["sizes"] = {"chosen": listed}
-        tls = told["tcp"] and told["tcp"]["tls"]
+            application["sizes"] = {"chosen": listed}
+        tls = application["tcp"] and application["tcp"]["tls"]
         padding = tls["padding"] if tls else None
-        self._add(client, told["server"], found, f"dns.{name}.messages", padding)
+        self._add(client, application["server"], found, f"dns.{name}.messages", padding)
 
-    def flood(self, flood: int, name: str, told: Plan) -> None:
+    def flood(self, flood: int, name: str, application: Plan) -> None:
         """Adds what a flood asks."""
-        lengths = told["of"]["queries"]
+        lengths = application["of"]["queries"]
         sizes = {"drawn": {part: {"constant": lengths[part]} for part in ("query", "reply")}}
         key = f"traffic.{name}."
         found = Exchanges(sizes, lengths["payload"], key)
         for what, length in found.impossible():
             self._network.refuse(f"{key}{what}", f"no DNS {what} has {length} B")
             return
-        self._add(flood, told["server"], found, f"{key}query")
+        self._add(flood, application["server"], found, f"{key}query")
 
     def _add(
         self, client: int, server: int, found: Exchanges, key: str, padding: int | None = None
@@ -134,11 +134,11 @@ class Programs:
                     self._network.refuse(key, why)
             asked.append({"reply": row["reply"], "bytes": message.hex()})
 
-    def _tls(self, told: Plan | None, key: str) -> dict[str, Any] | None:
+    def _tls(self, tls: Plan | None, key: str) -> dict[str, Any] | None:
         """The key and the certificate of a server; None without TLS."""
-        if told is None:
+        if tls is None:
             return None
-        handshake = told["handshake"]
+        handshake = tls["handshake"]
         certificate = handshake["certificate"] - _AROUND_CERTIFICATE
         if not _LEAST_CERTIFICATE <= certificate <= _MOST_CERTIFICATES:
             why = f"OpenSSL takes certificates of {_LEAST_CERTIFICATE} to {_MOST_CERTIFICATES} B"

@@ -48,21 +48,21 @@ class Captures:
     """The captured links of a job."""
 
     def __init__(
-        self, told: Sequence[Mapping[str, Any]], folder: Path, loop: Loop, realtime_origin: float
+        self, links: Sequence[Mapping[str, Any]], folder: Path, loop: Loop, realtime_origin: float
     ) -> None:
         """Opens a socket and a file for each link.
 
         Args:
-            told: Where each link begins, and the name of its file in `folder`.
+            links: Where each link begins, and the name of its file in `folder`.
             folder: The workspace.
             loop: The loop of this process.
             realtime_origin: CLOCK_REALTIME at the run's start.
         """
         self._origin = realtime_origin
-        self._files = [(folder / each["file"]).open("wb", buffering=1 << 16) for each in told]
-        self._snaplens = [each["snaplen"] or _LONGEST for each in told]
+        self._files = [(folder / each["file"]).open("wb", buffering=1 << 16) for each in links]
+        self._snaplens = [each["snaplen"] or _LONGEST for each in links]
         self._sockets = []
-        for each, file in zip(told, self._files, strict=True):
+        for each, file in zip(links, self._files, strict=True):
             file.write(_head(each["link"], each["snaplen"] or 0))
             with system.inside(each["namespace"]):
                 # With protocol 0, the socket receives nothing before it is bound.
@@ -81,8 +81,8 @@ class Captures:
         missed = 0
         for number, found in enumerate(self._sockets):
             self._receive(number)
-            told = found.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
-            missed += struct.unpack("II", told)[1]
+            counters = found.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+            missed += struct.unpack("II", counters)[1]
             self._files[number].close()
         return {"missed": missed}
 
@@ -115,8 +115,8 @@ def _stamp(ancillary: list[tuple[int, int, bytes]], origin: float) -> float | No
 def _only_outgoing(found: socket.socket) -> None:
     program = bytearray(_OUTGOING)
     kept = (ctypes.c_char * len(program)).from_buffer(program)
-    told = struct.pack("HP", len(program) // 8, ctypes.addressof(kept))
-    found.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, told)
+    filter_ = struct.pack("HP", len(program) // 8, ctypes.addressof(kept))
+    found.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, filter_)
 
 
 def _head(link: str, snaplen: int) -> bytes:

@@ -23,11 +23,11 @@ _END_S = 60.0
 class Live:
     """The running program."""
 
-    def __init__(self, told: Mapping[str, Any], folder: Path, origin_s: float) -> None:
+    def __init__(self, part: Mapping[str, Any], folder: Path, origin_s: float) -> None:
         """Starts it, and waits until it is ready.
 
         Args:
-            told: The job's part on it: the program, the version and build that it must have, and
+            part: The job's part on it: the program, the version and build that it must have, and
                 the files of the plan and the places.
             folder: The workspace, which has these files.
             origin_s: The start of the run, by `CLOCK_MONOTONIC`.
@@ -36,9 +36,9 @@ class Live:
             NetworkError: It refuses the plan, is of another build, or cannot start.
         """
         self._folder = folder
-        words = [told["program"], told["plan"], "--places", told["places"], "--prepared"]
-        words += ["--real", told["real"], "--start", repr(origin_s), "--out", TABLES]
-        words += told["arguments"]
+        words = [part["program"], part["plan"], "--places", part["places"], "--prepared"]
+        words += ["--real", part["real"], "--start", repr(origin_s), "--out", TABLES]
+        words += part["arguments"]
         try:
             with (folder / "live.log").open("wb") as log:
                 self._process = subprocess.Popen(
@@ -51,7 +51,7 @@ class Live:
                 )
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            raise NetworkError(f"{told['program']}: {why}") from None
+            raise NetworkError(f"{part['program']}: {why}") from None
         assert self._process.stdout is not None, "it has a pipe"
         # It says nothing more.
         with self._process.stdout as output:
@@ -60,10 +60,10 @@ class Live:
             self._process.wait()
             raise NetworkError(self._why())
         theirs = _narrows(said)
-        if theirs != told["narrows"]:
+        if theirs != part["narrows"]:
             self.kill()
             raise NetworkError(
-                f"{told['program']}: is of narrows {theirs}, but this is {told['narrows']} "
+                f"{part['program']}: is of narrows {theirs}, but this is {part['narrows']} "
                 "(make setup builds both)"
             )
 

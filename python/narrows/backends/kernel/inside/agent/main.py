@@ -135,7 +135,7 @@ class _Run:
 
     def _wait(self, live: Live) -> tuple[str, float]:
         duration = self._job["duration_s"]
-        told = -1
+        shown_s = -1
         while True:
             now = time.monotonic() - self._origin
             ended = live.ended()
@@ -144,9 +144,9 @@ class _Run:
                 return ended
             if (self._folder / "stop").exists():
                 return live.end()
-            if int(now) > told:
-                told = int(now)
-                (self._folder / "progress").write_text(str(told))
+            if int(now) > shown_s:
+                shown_s = int(now)
+                (self._folder / "progress").write_text(str(shown_s))
             self._look()
             self._check()
             time.sleep(max(LOOK_S, min(TICK_S, duration - now)))
@@ -223,9 +223,9 @@ class _Run:
     def _captures(self, loop: Loop) -> Callable[[], Any]:
         return Captures(self._job["captures"], self._folder, loop, self._realtime).end
 
-    def _samples(self, told: Mapping[str, Any]) -> Callable[[Loop], Callable[[], Any]]:
+    def _samples(self, queues: Mapping[str, Any]) -> Callable[[Loop], Callable[[], Any]]:
         def work(loop: Loop) -> Callable[[], Any]:
-            made = Sampler(told, loop)
+            made = Sampler(queues, loop)
             made.start()
             return lambda: {
                 "gaps": made.gaps,

@@ -199,11 +199,11 @@ def _make_queues(namespace: str, commands: Sequence[str], keys: Mapping[str, str
             if dualpi2.KIND not in words:
                 continue
             # qdisc add dev DEVICE parent PARENT handle HANDLE dualpi2 ...
-            told = dict(zip(words[2:8:2], words[3:8:2], strict=True))
+            pairs = dict(zip(words[2:8:2], words[3:8:2], strict=True))
             options = dualpi2.attributes(words[9:])
-            place = (_handle(told["parent"]), _handle(told["handle"]))
+            place = (_handle(pairs["parent"]), _handle(pairs["handle"]))
             try:
-                netlink.add_qdisc(told["dev"], *place, dualpi2.KIND, options)
+                netlink.add_qdisc(pairs["dev"], *place, dualpi2.KIND, options)
             except FileNotFoundError:
                 why = f"this kernel has no {dualpi2.KIND}; Linux has it since 6.17"
                 raise NetworkError(f"{keys[command]}.kind: {why}") from None

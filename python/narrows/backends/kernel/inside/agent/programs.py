@@ -29,7 +29,7 @@ class Programs:
     def __init__(self, job: Mapping[str, Any], folder: Path) -> None:
         """Each server has its own folder below `folder`, which keeps its log."""
         self._folder = folder
-        self._told: Sequence[Mapping[str, Any]] = job["dns_servers"]
+        self._servers: Sequence[Mapping[str, Any]] = job["dns_servers"]
         self._running: list[subprocess.Popen[bytes]] = []
         self._logs: list[Path] = []
 
@@ -39,15 +39,15 @@ class Programs:
         Raises:
             NetworkError: A server cannot be started.
         """
-        for number, told in enumerate(self._told):
+        for number, server in enumerate(self._servers):
             place = self._folder / f"program-{number}"
             place.mkdir()
-            for name, text in told["software"]["files"].items():
+            for name, text in server["software"]["files"].items():
                 (place / name).write_text(text.replace(_FOLDER, str(place)))
-            words = [word.replace(_FOLDER, str(place)) for word in told["software"]["command"]]
+            words = [word.replace(_FOLDER, str(place)) for word in server["software"]["command"]]
             self._logs.append(place / "log")
             try:
-                with (place / "log").open("wb") as log, system.inside(told["namespace"]):
+                with (place / "log").open("wb") as log, system.inside(server["namespace"]):
                     self._running.append(
                         subprocess.Popen(
                             words,
@@ -61,7 +61,7 @@ class Programs:
                     )
             except OSError as error:
                 why = (error.strerror or str(error)).lower()
-                name = told["software"]["name"]
+                name = server["software"]["name"]
                 raise NetworkError(f"{name} cannot be started ({why})") from None
 
     def wait(self) -> None:
@@ -71,13 +71,13 @@ class Programs:
             NetworkError: A server does not answer.
         """
         until = time.monotonic() + START_S
-        for number, told in enumerate(self._told):
-            for address in told["addresses"]:
-                with system.inside(told["namespace"]):
+        for number, server in enumerate(self._servers):
+            for address in server["addresses"]:
+                with system.inside(server["namespace"]):
                     asking = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
                 with asking:
                     asking.settimeout(_LOOK_S)
-                    while not _answers(asking, (address, told["port"])):
+                    while not _answers(asking, (address, server["port"])):
                         if time.monotonic() > until:
                             raise NetworkError(f"{self._said(number)} does not answer")
                         self.check()
@@ -104,7 +104,7 @@ class Programs:
             process.wait()
 
     def _said(self, number: int) -> str:
-        name = self._told[number]["software"]["name"]
+        name = self._servers[number]["software"]["name"]
         lines = []
         with contextlib.suppress(OSError):
             lines = self._logs[number].read_text(errors="replace").split("\n")

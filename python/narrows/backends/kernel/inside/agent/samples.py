@@ -163,8 +163,8 @@ def reasons(queue: Mapping[str, Any]) -> dict[str, int]:
         tins = (
             tin for kind, value in attributes(app) if kind == 10 for _, tin in attributes(value)
         )
-        told = (each for tin in tins for each in attributes(tin))
-        marked = sum(struct.unpack_from("I", value)[0] for kind, value in told if kind == 8)
+        nested = (each for tin in tins for each in attributes(tin))
+        marked = sum(struct.unpack_from("I", value)[0] for kind, value in nested if kind == 8)
         return {"dropped_early": drops, "dropped_overflow": 0, "marked": marked}
     if queue["kind"] == "pie" and len(app) >= 40:
         # struct tc_pie_xstats: prob (u64), delay, avg_dq_rate, dq_rate_estimating, packets_in,
