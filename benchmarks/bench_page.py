@@ -119,13 +119,16 @@ def zooms(folder: Path) -> None:
 
 
 def sizes() -> None:
-    """Prints what is sent, compressed as by gzip."""
-    sent = {name: len(served.compressed) for name, served in site().items()}
-    first = [size for name, size in sent.items() if not name.startswith(LATER)]
-    before = sum(first) + sent[f"examples/{FIRST}.json"]
-    print(f"sent before the first picture: {before / 1e3:.0f} kB, of which")
-    print(f"  the engine has {sent['engine.wasm'] / 1e3:.0f} kB")
-    print(f"all files: {sum(sent.values()) / 1e3:.0f} kB")
+    """Prints what is sent to browsers, and to those that do not know Brotli."""
+    files = site()
+    for accepted in ("br, gzip", "gzip"):
+        sent = {name: len(served.encoded(accepted)[1]) for name, served in files.items()}
+        first = [size for name, size in sent.items() if not name.startswith(LATER)]
+        before = sum(first) + sent[f"examples/{FIRST}.json"]
+        print(f"sent before the first picture ({accepted}): {before / 1e3:.0f} kB, of which")
+        print(f"  the engine has {sent['engine.wasm'] / 1e3:.0f} kB")
+    stored = sum(len(each.compressed) + len(each.brotli or b"") for each in files.values())
+    print(f"all files, in a wheel: {stored / 1e3:.0f} kB")
 
 
 if __name__ == "__main__":

@@ -22,5 +22,7 @@ env $toolchain CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS="$flags" \
     cargo build --locked --quiet --profile web -p narrows-web --target wasm32-unknown-unknown
 mkdir -p $site
 cp target/wasm32-unknown-unknown/web/narrows_web.wasm $site/engine.wasm.new
+# Until the new page is whole, no copy of an old engine.
+rm -f $site/engine.wasm.br
 mv $site/engine.wasm.new $site/engine.wasm
 PYTHONPATH=python "$python" -m narrows.lab.build web

@@ -34,7 +34,11 @@ the first one's."""
 
 
 class Page:
-    """A page in a headless browser; `wrong` has its errors and warnings, `asked` its requests."""
+    """A page in a headless browser.
+
+    `wrong` has its errors and warnings, `asked` its requests, and `encodings` how what it got was
+    compressed, by address.
+    """
 
     def __init__(self, folder: Path) -> None:
         to_browser, self._write = os.pipe()
@@ -67,6 +71,7 @@ class Page:
         self._session: str | None = None
         self.wrong: list[str] = []
         self.asked: list[str] = []
+        self.encodings: dict[str, str] = {}
         target = self("Target.createTarget", url="about:blank")["targetId"]
         attached = self("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -120,6 +125,9 @@ class Page:
             self.wrong.append(about["entry"]["text"] + " " + about["entry"].get("url", ""))
         elif method == "Network.requestWillBeSent":
             self.asked.append(about["request"]["url"])
+        elif method == "Network.responseReceived":
+            heads = {key.lower(): value for key, value in about["response"]["headers"].items()}
+            self.encodings[about["response"]["url"]] = heads.get("content-encoding", "")
 
     def ask(self, expression: str) -> Any:
         """The value of an expression, which may be a promise."""

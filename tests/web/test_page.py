@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import threading
 import time
+from email.message import Message
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
+import brotli
 import pytest
 
 from narrows.builds import THIS
@@ -159,7 +164,7 @@ def test_a_pinned_run_is_compared_over_seeds(server: Server, page: Page) -> None
 
 def said_with(server: Server, page: Page, name: str, content: bytes) -> str:
     """What the page says in the end if one of its files has another content."""
-    served = server.files[name]._replace(compressed=gzip.compress(content))
+    served = server.files[name]._replace(compressed=gzip.compress(content), brotli=None)
     with Server({**server.files, name: served}) as other:
         threading.Thread(target=other.serve_forever, daemon=True).start()
         page.open(f"{other.address}#downloads", "/done|refused/.test(document.body?.dataset.state)")
@@ -453,21 +458,86 @@ class _Held(dict[str, Served]):
 
 def test_the_page_is_small(server: Server, page: Page) -> None:
     """All of it, and what a browser gets before the first picture."""
-    assert sum(len(served.compressed) for served in server.files.values()) < 1_500_000
+    files = server.files.values()
+    assert sum(len(each.compressed) + len(each.brotli or b"") for each in files) < 1_500_000
     later = tuple(name for name in LATER if name != "examples/")
     with Server({}) as slow:
-        slow.files = files = _Held(server.files, later)
+        slow.files = held = _Held(server.files, later)
         threading.Thread(target=slow.serve_forever, daemon=True).start()
         page.open(f"{slow.address}#dns-behind-red", DRAWN)
         assert page.ask("document.querySelectorAll('#plots canvas').length") > 3
-        first = {name or "index.html" for name in files.asked}
-        files.free.set()
+        first = {name or "index.html" for name in held.asked}
+        held.free.set()
         page.until("document.getElementById('questions').options.length > 1")
         page("Page.navigate", url="about:blank")
         slow.shutdown()
     assert {"engine.wasm", "draw/curves.js", "worker.mjs"} < first
-    assert {name for name in files.asked if name.startswith(later)} >= {"here.json", "tour.json"}
-    assert sum(len(server.files[name].compressed) for name in first) < 540_000
+    assert {name for name in held.asked if name.startswith(later)} >= {"here.json", "tour.json"}
+    assert page.encodings[f"{slow.address}engine.wasm"] == "br"
+    assert sent(server, first, "gzip, br") < 450_000
+    # Where a server has gzip alone.
+    assert sent(server, first, "gzip") < 540_000
+
+
+def sent(server: Server, names: set[str], accepted: str) -> int:
+    """The bytes of files for who accepts these encodings."""
+    lengths = (len(fetched(server, name, accepted)[1]) for name in names)
+    return sum(lengths)
+
+
+def fetched(server: Server, name: str, accepted: str | None) -> tuple[Message, bytes]:
+    """A file's head and its bytes, as sent."""
+    headers = {} if accepted is None else {"Accept-Encoding": accepted}
+    # Unlike urlopen, this names no encoding unless it is told to.
+    connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=20)
+    path = urlsplit(server.address).path + name
+    connection.putrequest("GET", path, skip_accept_encoding=True)
+    for key, value in headers.items():
+        connection.putheader(key, value)
+    connection.endheaders()
+    with contextlib.closing(connection), connection.getresponse() as answer:
+        return answer.headers, answer.read()
+
+
+@pytest.mark.parametrize(
+    ("accepted", "encoding"),
+    [
+        ("gzip, deflate, br, zstd", "br"),
+        ("gzip", "gzip"),
+        ("GZIP;q=0.5, br;q=0.2", "gzip"),
+        ("br;q=0, *", "gzip"),
+        ("*", "br"),
+        ("gzip;q=0, br;q=0", None),
+        ("deflate", None),
+        ("", None),
+        (None, None),
+        ("br;q=nothing, gzip;q=0.1", "gzip"),
+        ("identity, gzip;q=0.5", None),
+    ],
+)
+def test_a_browser_gets_the_encoding_that_it_prefers(
+    server: Server, accepted: str | None, encoding: str | None
+) -> None:
+    whole = (SITE / "main.mjs").read_bytes()
+    head, content = fetched(server, "main.mjs", accepted)
+    assert head["Content-Encoding"] == encoding
+    assert head["Vary"] == "Accept-Encoding"
+    assert int(head["Content-Length"]) == len(content)
+    decoded = {"br": brotli.decompress, "gzip": gzip.decompress, None: bytes}[encoding](content)
+    assert decoded == whole
+
+
+def test_what_was_not_built_has_no_copy_of_what_was(server: Server, tmp_path: Path) -> None:
+    """The list of examples has the user's scenario, and `here.json` says what this server does."""
+    mine = tmp_path / "mine.toml"
+    mine.write_text(next(e for e in examples() if e.name == "downloads").path.read_text())
+    with Server(site(mine)) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        for name in ("examples.json", "here.json", "examples/mine.json"):
+            head, content = fetched(other, name, "gzip, br")
+            assert head["Content-Encoding"] == "gzip"
+            assert b"mine" in gzip.decompress(content) or b'"jobs":true' in gzip.decompress(content)
+        other.shutdown()
 
 
 def test_only_this_host_and_the_secret_open_files(server: Server) -> None:

@@ -24,6 +24,8 @@ from narrows.scenario.toml_text import inline
 
 SITE = Path(__file__).parent / "site"
 """Where the page is, if it was built."""
+BROTLI = ".br"
+"""What the name of a file's copy ends with that Brotli has compressed."""
 HERE = "here.json"
 """The file that says what the page's server can do: nothing, unless it is that of `narrows lab`."""
 
@@ -64,6 +66,16 @@ def build(sources: Path, site: Path = SITE) -> None:
     with ProcessPoolExecutor() as processes:
         for each, made in zip(listed, processes.map(described, listed), strict=True):
             _write(site / "examples" / f"{each.name}.json", made)
+    _compress(site)
+
+
+def _compress(site: Path) -> None:
+    """Puts a copy that Brotli has compressed beside each file but the many examples."""
+    import brotli  # Only those who build the page have it.
+
+    for path in [*site.iterdir(), *(site / "draw").iterdir()]:
+        if path.is_file() and path.suffix != BROTLI:
+            path.with_name(path.name + BROTLI).write_bytes(brotli.compress(path.read_bytes()))
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from narrows.errors import NarrowsError
-from narrows.lab.build import HERE, SITE, command, described, described_with
+from narrows.lab.build import BROTLI, HERE, SITE, command, described, described_with
 from narrows.lab.jobs import MOST_BYTES, Busy, Jobs
 from narrows.scenario import Example, Scenario
 
@@ -54,6 +54,40 @@ class Served(NamedTuple):
 
     type: str
     compressed: bytes
+    """With gzip."""
+    brotli: bytes | None = None
+    """With Brotli, if the page was built with such a copy."""
+
+    def encoded(self, accepted: str | None) -> tuple[str, bytes]:
+        """The encoding that a browser prefers (RFC 9110, 12.5.3), and the bytes.
+
+        Args:
+            accepted: The request's `Accept-Encoding`. Without one, nothing is compressed.
+        """
+        weights = {"identity": 1e-4}
+        for part in (accepted or "").lower().split(","):
+            name, *parameters = (word.strip() for word in part.split(";"))
+            weights[name] = _weight(parameters)
+        given = {"br": self.brotli, "gzip": self.compressed, "identity": b""}
+        other = weights.get("*", 0.0)
+        # Of those with the same weight, the first.
+        best = max(
+            (name for name, content in given.items() if content is not None),
+            key=lambda name: weights.get(name, other),
+        )
+        return best, given[best] or gzip.decompress(self.compressed)
+
+
+def _weight(parameters: list[str]) -> float:
+    """How much a browser wants an encoding; 0 if not at all."""
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
 
 
 def site(
@@ -80,6 +114,9 @@ def site(
         for path in sorted(folder.rglob("*"))
         if path.suffix in _TYPES
     }
+    copies = {
+        name: copy.read_bytes() for name in files if (copy := folder / f"{name}{BROTLI}").is_file()
+    }
     if scenario is not None:
         if isinstance(scenario, Scenario):
             path = Path(f"{scenario.name}.toml")
@@ -93,12 +130,13 @@ def site(
         own = {"name": example.name, "title": example.title, "own": True}
         others = [each for each in listed if each["name"] != example.name]
         files["examples.json"] = json.dumps([own, *others]).encode()
+        copies.pop("examples.json", None)
         files[f"examples/{example.name}.json"] = json.dumps(made).encode()
-    return {name: _served(name, content) for name, content in files.items()}
+    return {name: _served(name, content, copies.get(name)) for name, content in files.items()}
 
 
-def _served(name: str, content: bytes) -> Served:
-    return Served(_TYPES[Path(name).suffix], gzip.compress(content, mtime=0))
+def _served(name: str, content: bytes, brotli: bytes | None = None) -> Served:
+    return Served(_TYPES[Path(name).suffix], gzip.compress(content, mtime=0), brotli)
 
 
 class Server(ThreadingHTTPServer):
@@ -249,11 +287,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         self._head(served.type)
-        self.send_header("Content-Encoding", "gzip")
-        self.send_header("Content-Length", str(len(served.compressed)))
+        encoding, content = served.encoded(self.headers.get("Accept-Encoding"))
+        if encoding != "identity":
+            self.send_header("Content-Encoding", encoding)
+        self.send_header("Vary", "Accept-Encoding")
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         if with_content:
-            self.wfile.write(served.compressed)
+            self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
         """Says nothing: the terminal is for people."""
