@@ -15,7 +15,7 @@ export function lower(example, settings) {
   example.knobs.forEach((knob, number) => {
     if (!active(example, number, settings)) return;
     const around = knob.context.map((name) => settings[place(example, name)]).join(",");
-    for (const [path, value] of knob.patches[around][settings[number]]) {
+    for (const [path, value] of example.patches[knob.patches[around][settings[number]]]) {
       document = put(document, path, value);
     }
   });

@@ -72,7 +72,9 @@ class Found(Patches):
         self.contexts.append([self._place(name) for name in knob["context"]])
         self.patches.append(
             {
-                tuple(map(int, filter(None, around.split(",")))): of_settings
+                tuple(map(int, filter(None, around.split(",")))): [
+                    self._page["patches"][patch] for patch in of_settings
+                ]
                 for around, of_settings in knob["patches"].items()
             }
         )

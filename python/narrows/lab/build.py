@@ -153,9 +153,14 @@ def _not_here(example: Example, key: str) -> ScenarioError:
 
 
 def written(example: Example, patches: Patches) -> dict[str, Any]:
-    """The same with patches that are known."""
+    """The same with patches that are known; many are alike, and knobs name them by number."""
     there = example.path.is_file()
-    return {
+    numbers: dict[str, int] = {}
+
+    def numbered(patch: Any) -> int:
+        return numbers.setdefault(json.dumps(patch), len(numbers))
+
+    made: dict[str, Any] = {
         "name": example.name,
         "title": example.title,
         "narrows": THIS,
@@ -173,13 +178,14 @@ def written(example: Example, patches: Patches) -> dict[str, Any]:
                 ],
                 "context": [patches.knobs[other].name for other in patches.contexts[number]],
                 "patches": {
-                    ",".join(map(str, around)): of_settings
+                    ",".join(map(str, around)): list(map(numbered, of_settings))
                     for around, of_settings in patches.patches[number].items()
                 },
             }
             for number, knob in enumerate(patches.knobs)
         ],
     }
+    return {**made, "patches": [json.loads(patch) for patch in numbers]}
 
 
 def _arguments(setting: Setting) -> list[str]:
