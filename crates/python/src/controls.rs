@@ -121,9 +121,9 @@ fn made(py: Python<'_>, maker: &Py<PyAny>, seed: u32) -> PyResult<Made> {
     }
     let ack = Py::new(py, Ack { heard: Mutex::new(CAck::default()) })?;
     // Whatever TCP has differs from it, so the object gets TCP's values before the first call.
-    let told = Sending { cwnd: f64::NAN, ssthresh: f64::NAN, pacing_rate: f64::NAN };
+    let known = Sending { cwnd: f64::NAN, ssthresh: f64::NAN, pacing_rate: f64::NAN };
     let object = object.unbind();
-    Ok(Made::Calls(Calls { object, methods, owns_window, ack, told }, sending))
+    Ok(Made::Calls(Calls { object, methods, owns_window, ack, known }, sending))
 }
 
 /// The methods of a Python object.
@@ -135,7 +135,7 @@ struct Calls {
     /// The object that the methods get, with another acknowledgement each time.
     ack: Py<Ack>,
     /// The values that the object's attributes have.
-    told: Sending,
+    known: Sending,
 }
 
 impl Steer for Calls {
@@ -144,13 +144,13 @@ impl Steer for Calls {
         Python::attach(|py| {
             let object = self.object.bind(py);
             // NaN differs from itself.
-            if sets.cwnd != self.told.cwnd {
+            if sets.cwnd != self.known.cwnd {
                 object.setattr(intern!(py, "cwnd"), sets.cwnd)?;
             }
-            if sets.ssthresh != self.told.ssthresh {
+            if sets.ssthresh != self.known.ssthresh {
                 object.setattr(intern!(py, "ssthresh"), sets.ssthresh)?;
             }
-            if sets.pacing_rate != self.told.pacing_rate {
+            if sets.pacing_rate != self.known.pacing_rate {
                 let rate = Some(sets.pacing_rate).filter(|rate| rate.is_finite());
                 object.setattr(intern!(py, "pacing_rate"), rate)?;
             }
@@ -168,7 +168,7 @@ impl Steer for Calls {
                 }
             };
             *sets = sending(object)?;
-            self.told = *sets;
+            self.known = *sets;
             Ok(())
         })
     }

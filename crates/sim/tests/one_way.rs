@@ -174,13 +174,13 @@ fn delays_are_those_between_captures_at_both_ends() {
         let arrived = done.captured_by(&arriving);
         let arrived: Vec<Time> = arrived.iter().filter(|p| p.inbound).map(|p| p.at).collect();
         assert!(arrived.len() > 500 && sent.len() > arrived.len());
-        let told = numbers(&table(&done, "packet_delays"), "delay_ms");
+        let written = numbers(&table(&done, "packet_delays"), "delay_ms");
         for (at, (&sent, &arrived)) in sent.iter().zip(&arrived).enumerate() {
             let ps = (arrived.since(sent) + transmission).as_ps();
-            assert_eq!((told[at] * 1e9).round() as u64, ps, "packet {at}");
+            assert_eq!((written[at] * 1e9).round() as u64, ps, "packet {at}");
         }
         assert_eq!(arrived.len() as f64, total(&done, "arrived_packets", false));
-        assert!(told[arrived.len()..].iter().all(|ms| ms.is_nan()));
+        assert!(written[arrived.len()..].iter().all(|ms| ms.is_nan()));
     }
 }
 
@@ -223,8 +223,11 @@ fn flows_add_up_to_their_groups_and_quantiles_are_exact_to_a_percent() {
                 (0.9999, "delay_p9999_ms"),
             ] {
                 let place = (share * times.len() as f64).ceil() as usize - 1;
-                let (exact, told) = (times[place], numbers(&delays, column)[row]);
-                assert!((told / exact - 1.0).abs() < 0.01, "{wanted:?} {column}: {told}, {exact}");
+                let (exact, written) = (times[place], numbers(&delays, column)[row]);
+                assert!(
+                    (written / exact - 1.0).abs() < 0.01,
+                    "{wanted:?} {column}: {written}, {exact}"
+                );
             }
         }
     }

@@ -129,12 +129,12 @@ fn a_router_tells_the_sender_what_a_later_link_takes() {
     let simulation = run(plan);
     assert!(received(&simulation) > 1e6, "{}", received(&simulation));
     let frames = |link| simulation.captured(link).into_iter().map(|packet| packet.frame);
-    let told = frames(3).filter_map(|frame| match frame {
+    let reported = frames(3).filter_map(|frame| match frame {
         Frame::TooBig { mtu, ip_bytes, .. } => Some((mtu, ip_bytes)),
         _ => None,
     });
     // All ten segments of the initial window are too long: ten messages of 576 bytes (RFC 1812).
-    assert_eq!(told.collect::<Vec<_>>(), [(1300, 576); 10]);
+    assert_eq!(reported.collect::<Vec<_>>(), [(1300, 576); 10]);
     let longest = frames(0).filter_map(|frame| match frame {
         Frame::Tcp(segment) => Some(20 + segment.header_bytes() + segment.len),
         _ => None,

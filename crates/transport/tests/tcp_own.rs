@@ -139,8 +139,9 @@ impl CongestionControl for Hears {
 #[test]
 fn it_hears_what_happens_to_the_connection() {
     let heard = Hears::default();
-    let told = heard.clone();
-    let config = Config { ecn: true, ..linux(Congestion::custom("hears", move |_| told.clone())) };
+    let shared = heard.clone();
+    let config =
+        Config { ecn: true, ..linux(Congestion::custom("hears", move |_| shared.clone())) };
     let path = Path {
         loss: 0.15,
         ack_loss: 0.1,

@@ -134,8 +134,8 @@ pub(crate) struct Side {
     /// Whether it may be told of the connection: it opened or accepted it.
     pub(crate) attached: bool,
     is_open: bool,
-    told_open: bool,
-    told_peer_closed: bool,
+    reported_open: bool,
+    reported_peer_closed: bool,
     /// Whether its application hears no more.
     pub(crate) over: bool,
     /// Whether its application has reset the connection, and hears nothing of what came before.
@@ -387,18 +387,18 @@ impl Connection {
         if !this.attached || this.over {
             return None;
         }
-        if !this.told_open && this.is_open {
-            this.told_open = true;
+        if !this.reported_open && this.is_open {
+            this.reported_open = true;
             return Some(Progress::Opened);
         }
-        if this.told_open
+        if this.reported_open
             && let Some((message, begun)) = this.whole.pop_front()
         {
             return Some(Progress::Received(message, begun));
         }
         let how = match this.ended? {
-            Ended::There if !this.told_peer_closed => {
-                this.told_peer_closed = true;
+            Ended::There if !this.reported_peer_closed => {
+                this.reported_peer_closed = true;
                 return Some(Progress::Closed(Closed::ByPeer));
             }
             Ended::There | Ended::Here => Closed::Done,

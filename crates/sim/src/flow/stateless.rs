@@ -7,7 +7,7 @@ use narrows_units::Time;
 use super::{Flow, Flows, SocketEvent};
 use crate::network::Network;
 use crate::packet::Packet;
-use crate::transport::stateless::{Answer, Told};
+use crate::transport::stateless::{Answer, Outcome};
 
 impl Flows {
     /// Handles a segment that has reached such an end.
@@ -20,8 +20,8 @@ impl Flows {
         let asked = query.and_then(|(end, message)| relay::by_datagram(&message, end));
         let whole = asked.and(query).map(|(end, _)| end as u32);
         let Some(end) = &mut dialogue.stateless else { return };
-        let told = end.handle(now, &segment, whole);
-        if told == Told::Ask {
+        let outcome = end.handle(now, &segment, whole);
+        if outcome == Outcome::Ask {
             // If the reply was lost, the same query is asked again.
             end.asked = end.asked.or(asked);
             let association = Socket { end: 2 * flow, generation }.into();
@@ -31,7 +31,7 @@ impl Flows {
             }));
         }
         connection.flush_stateless(now, 2 * flow + 1, network);
-        if let Told::Adopt(first) = told {
+        if let Outcome::Adopt(first) = outcome {
             self.adopt(now, flow, first, network);
         }
     }

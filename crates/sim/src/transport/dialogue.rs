@@ -45,8 +45,8 @@ pub(crate) struct Side {
     pub(crate) half_open: bool,
     /// Whether it was answered with a cookie: its host does not know it until it is established.
     pub(crate) by_cookie: bool,
-    told_open: bool,
-    told_peer_closed: bool,
+    reported_open: bool,
+    reported_peer_closed: bool,
     /// Whether it has sent its last message: TLS sends nothing more.
     pub(crate) closing: bool,
     /// Whether it has a TLS flight that it has not yet answered.
@@ -87,8 +87,8 @@ impl Side {
             queued: false,
             half_open: false,
             by_cookie: false,
-            told_open: false,
-            told_peer_closed: false,
+            reported_open: false,
+            reported_peer_closed: false,
             closing: false,
             in_handshake: false,
             over: false,
@@ -170,8 +170,8 @@ impl Dialogue {
         if !this.attached || this.over || this.in_handshake {
             return None;
         }
-        if !this.told_open && endpoint.is_open() && is_secure {
-            this.told_open = true;
+        if !this.reported_open && endpoint.is_open() && is_secure {
+            this.reported_open = true;
             return Some(ConnectionEvent::Opened);
         }
         if let Some(&(ends_at, content)) = this.unread.front() {
@@ -202,8 +202,8 @@ impl Dialogue {
             this.over = true;
             return Some(ConnectionEvent::Closed(why));
         }
-        if !this.told_peer_closed && endpoint.is_peer_closed() {
-            this.told_peer_closed = true;
+        if !this.reported_peer_closed && endpoint.is_peer_closed() {
+            this.reported_peer_closed = true;
             return Some(ConnectionEvent::Closed(Closed::ByPeer));
         }
         if endpoint.is_closed() {

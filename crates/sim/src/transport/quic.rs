@@ -34,7 +34,7 @@ pub(crate) struct Connection {
     asked: Vec<(u32, u64)>,
     /// The number of streams that each end has opened.
     opened: [u64; 2],
-    told_tickets: bool,
+    reported_tickets: bool,
     /// Whether both ends have finished with it.
     pub(crate) ending: bool,
 }
@@ -46,8 +46,8 @@ pub(crate) struct Side {
     pub(crate) attached: bool,
     /// Whether it waits to be accepted.
     pub(crate) queued: bool,
-    told_open: bool,
-    told_peer_closed: bool,
+    reported_open: bool,
+    reported_peer_closed: bool,
     pub(crate) over: bool,
     /// The IP packets that it has sent, and their bytes.
     pub(crate) packets: u32,
@@ -91,7 +91,7 @@ impl Connection {
             unread: Default::default(),
             asked: Vec::new(),
             opened: [0; 2],
-            told_tickets: false,
+            reported_tickets: false,
             ending: false,
         }
     }
@@ -204,18 +204,18 @@ impl Connection {
     /// Returns the next thing that an end's application does not know yet.
     pub(crate) fn next_event(&mut self, side: usize) -> Option<ConnectionEvent> {
         let (this, end) = (&mut self.sides[side], &mut self.ends[side]);
-        if side == 0 && !self.told_tickets && end.has_tickets() {
-            self.told_tickets = true;
+        if side == 0 && !self.reported_tickets && end.has_tickets() {
+            self.reported_tickets = true;
             return Some(ConnectionEvent::Tickets(self.tls.jar, self.tls.tickets()));
         }
         if !this.attached || this.over {
             return None;
         }
-        if !this.told_open && end.is_open() {
-            this.told_open = true;
+        if !this.reported_open && end.is_open() {
+            this.reported_open = true;
             return Some(ConnectionEvent::Opened);
         }
-        if this.told_open
+        if this.reported_open
             && let Some((stream, begun)) = end.next_whole()
             && let Some(message) = self.unread[side].remove(&stream)
         {
@@ -225,8 +225,8 @@ impl Connection {
             return Some(ConnectionEvent::Received(message, begun));
         }
         match end.end()? {
-            End::There if !this.told_peer_closed => {
-                this.told_peer_closed = true;
+            End::There if !this.reported_peer_closed => {
+                this.reported_peer_closed = true;
                 Some(ConnectionEvent::Closed(Closed::ByPeer))
             }
             End::There | End::Here => {

@@ -81,7 +81,7 @@ enum Phase {
 
 /// The effect of a segment, besides the segments that [`Stateless::take_out`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum Outcome {
     Nothing,
     /// The query has to go to the server.
     Ask,
@@ -134,7 +134,7 @@ impl Stateless {
 
     /// Handles a segment from the client. `whole` is the length of the next query with its prefix,
     /// if the server can be asked by a datagram.
-    pub(crate) fn handle(&mut self, now: Time, segment: &Segment, whole: Option<u32>) -> Told {
+    pub(crate) fn handle(&mut self, now: Time, segment: &Segment, whole: Option<u32>) -> Outcome {
         let flags = segment.flags;
         if flags.contains(Flags::SYN) {
             if flags.without(Flags::ECE).without(Flags::CWR).without(Flags::AE) == Flags::SYN {
@@ -142,17 +142,17 @@ impl Stateless {
                 self.note_stamp(segment);
                 self.send_syn_ack(now);
             }
-            return Told::Nothing;
+            return Outcome::Nothing;
         }
         if flags.contains(Flags::RST) {
             let last = self.client_next + u32::from(self.ahead);
             if self.has_entry() && in_order(self.query_seq, segment.seq, last) {
                 self.phase = Phase::Over;
             }
-            return Told::Nothing;
+            return Outcome::Nothing;
         }
         if !flags.contains(Flags::ACK) {
-            return Told::Nothing;
+            return Outcome::Nothing;
         }
         let fin = flags.contains(Flags::FIN);
         if segment.len == 0 && !fin {
@@ -167,12 +167,12 @@ impl Stateless {
                     flags: Flags::RST,
                     ..Segment::default()
                 });
-                Told::Nothing
+                Outcome::Nothing
             }
             Phase::Asked => self.handle_before_reply(now, segment),
             Phase::Replied | Phase::Idle | Phase::Closing if segment.len == 0 => {
                 self.handle_fin(now, segment);
-                Told::Nothing
+                Outcome::Nothing
             }
             Phase::Replied | Phase::Idle | Phase::Closing => self.handle_after_reply(now, segment),
         }
@@ -240,19 +240,19 @@ impl Stateless {
     }
 
     /// Handles the first data of a connection: the table "The first data" of PROTOCOL.md.
-    fn handle_first_data(&mut self, now: Time, segment: &Segment, whole: Option<u32>) -> Told {
+    fn handle_first_data(&mut self, now: Time, segment: &Segment, whole: Option<u32>) -> Outcome {
         if segment.seq != self.syn.seq + 1 || segment.ack != self.cookie + 1 {
-            return Told::Nothing;
+            return Outcome::Nothing;
         }
         self.note_stamp(segment);
         if segment.len == 0 {
             self.client_next = segment.seq + 1;
             self.send(now, segment.ack, self.client_next, 0, Flags::FIN);
             self.phase = Phase::Over;
-            return Told::Nothing;
+            return Outcome::Nothing;
         }
         if whole != Some(u32::from(segment.len)) {
-            return Told::Adopt(*segment);
+            return Outcome::Adopt(*segment);
         }
         self.phase = Phase::Asked;
         self.query_seq = segment.seq;
@@ -261,11 +261,11 @@ impl Stateless {
         self.client_next = segment.end();
         self.fin_noted = segment.flags.contains(Flags::FIN);
         self.asked_at = now;
-        Told::Ask
+        Outcome::Ask
     }
 
     /// Handles data before the reply: the table "Data on an entry" in state QUERY.
-    fn handle_before_reply(&mut self, now: Time, segment: &Segment) -> Told {
+    fn handle_before_reply(&mut self, now: Time, segment: &Segment) -> Outcome {
         let fin = segment.flags.contains(Flags::FIN);
         if segment.len == 0 {
             if segment.seq == self.client_next && !self.fin_noted {
@@ -273,10 +273,10 @@ impl Stateless {
                 self.fin_noted = true;
                 self.client_next = self.client_next + 1;
             }
-            return Told::Nothing;
+            return Outcome::Nothing;
         }
         if segment.ack != self.server_seq {
-            return Told::Nothing;
+            return Outcome::Nothing;
         }
         if segment.seq == self.query_seq {
             let same = segment.len == self.query_length;
@@ -285,21 +285,21 @@ impl Stateless {
                     self.fin_noted = true;
                     self.client_next = self.client_next + 1;
                 }
-                return Told::Nothing;
+                return Outcome::Nothing;
             }
-            return Told::Adopt(*segment);
+            return Outcome::Adopt(*segment);
         }
         if segment.seq == self.client_next && !self.fin_noted {
             // A pipelined query: ordinary TCP gets the first query in front of it.
             let len = self.query_length + segment.len;
-            return Told::Adopt(Segment { seq: self.query_seq, len, ..*segment });
+            return Outcome::Adopt(Segment { seq: self.query_seq, len, ..*segment });
         }
-        Told::Nothing
+        Outcome::Nothing
     }
 
     /// Handles data after the reply: the table "Data on an entry" in states REPLIED, IDLE and
     /// CLOSING.
-    fn handle_after_reply(&mut self, now: Time, segment: &Segment) -> Told {
+    fn handle_after_reply(&mut self, now: Time, segment: &Segment) -> Outcome {
         let fin = segment.flags.contains(Flags::FIN);
         let missing = in_order(self.server_seq, segment.ack, self.end) && segment.ack != self.end;
         let behind = self.client_next + u32::from(self.ahead);
@@ -310,7 +310,7 @@ impl Stateless {
                 self.note_repair(segment.ack);
                 if same && !self.again {
                     self.again = true;
-                    return Told::Ask;
+                    return Outcome::Ask;
                 }
                 self.send_one(now, segment.ack);
             } else if segment.ack == self.end && self.phase == Phase::Closing {
@@ -323,7 +323,7 @@ impl Stateless {
             } else if self.phase != Phase::Idle {
                 self.send_one(now, self.server_seq);
             }
-            return Told::Nothing;
+            return Outcome::Nothing;
         }
         if self.phase == Phase::Closing {
             if segment.seq == self.client_next && !segment.ack.before(self.end) {
@@ -334,16 +334,16 @@ impl Stateless {
                 });
                 self.phase = Phase::Over;
             }
-            return Told::Nothing;
+            return Outcome::Nothing;
         }
         if segment.ack == self.end {
             if segment.seq == behind && self.ahead > 0 {
                 // Ordinary TCP gets the kept bytes in front of this segment.
                 let len = self.ahead + segment.len;
-                return Told::Adopt(Segment { seq: self.client_next, len, ..*segment });
+                return Outcome::Adopt(Segment { seq: self.client_next, len, ..*segment });
             }
             if segment.seq == self.client_next {
-                return Told::Adopt(*segment);
+                return Outcome::Adopt(*segment);
             }
         } else if missing && !fin && segment.len <= LONGEST && self.phase == Phase::Replied {
             // The client sent this before it had the reply, so it is kept.
@@ -353,7 +353,7 @@ impl Stateless {
                 self.ahead += segment.len;
             }
         }
-        Told::Nothing
+        Outcome::Nothing
     }
 
     /// Handles a bare FIN after the query.
@@ -392,14 +392,14 @@ impl Stateless {
     }
 
     /// Handles a segment that only acknowledges: the table "Acknowledgements".
-    fn handle_ack(&mut self, now: Time, segment: &Segment) -> Told {
+    fn handle_ack(&mut self, now: Time, segment: &Segment) -> Outcome {
         let (seq, ack) = (segment.seq, segment.ack);
         let behind = self.client_next + u32::from(self.ahead);
         let counts = self.has_reply()
             && in_order(self.query_seq, seq, behind)
             && in_order(self.server_seq, ack, self.end + 1);
         if !counts {
-            return Told::Nothing;
+            return Outcome::Nothing;
         }
         self.note_stamp(segment);
         if ack.before(self.end) || (ack == self.end && self.phase == Phase::Closing) {
@@ -407,7 +407,7 @@ impl Stateless {
         }
         if ack == self.end && self.ahead > 0 && seq == behind && self.phase != Phase::Closing {
             let flags = segment.flags.with(Flags::PSH);
-            return Told::Adopt(Segment {
+            return Outcome::Adopt(Segment {
                 seq: self.client_next,
                 len: self.ahead,
                 flags,
@@ -422,12 +422,12 @@ impl Stateless {
         if self.query_open && ack == whole {
             self.query_open = false;
             self.send(now, ack, self.client_next, 0, Flags(0));
-            return Told::Nothing;
+            return Outcome::Nothing;
         }
         if self.phase == Phase::Closing && ack == self.end + 1 && self.fin_noted {
             self.phase = Phase::Over;
         }
-        Told::Nothing
+        Outcome::Nothing
     }
 
     /// Counts an acknowledgement that repeats an earlier one. The third repeat sends again what

@@ -195,8 +195,8 @@ fn old_data_are_reported_as_far_as_they_are_old() {
             let flags = if fin { Flags::FIN.with(Flags::ACK) } else { Flags::ACK };
             receiver.answer_old(&at_ms(&config, 1004), &Header { flags, ..segment(seq, len) });
             let reported = reported.map(|(start, end)| (Seq(start), Seq(end)));
-            let told = receiver.trouble().and_then(|trouble| trouble.dsack);
-            assert_eq!(told, reported.filter(|_| sack), "{seq} {len} {fin}");
+            let dsack_sent = receiver.trouble().and_then(|trouble| trouble.dsack);
+            assert_eq!(dsack_sent, reported.filter(|_| sack), "{seq} {len} {fin}");
             assert_eq!(receiver.quick, if reported.is_some() { 16 } else { 0 });
             assert_eq!(receiver.has_sack_blocks(), reported.is_some() && sack);
         }
@@ -220,8 +220,8 @@ fn where_a_segment_lies_decides_what_becomes_of_it() {
         receiver.take_data(&at_ms(&config, 900), &segment(seq, len), 70);
         assert_eq!(receiver.rcv_nxt, Seq(next), "{seq} {len}");
         assert_eq!(receiver.bytes_received, u64::from(next - 10_001));
-        let told = receiver.trouble().and_then(|trouble| trouble.dsack);
-        assert_eq!(told, dsack.map(|(start, end)| (Seq(start), Seq(end))), "{seq} {len}");
+        let dsack_sent = receiver.trouble().and_then(|trouble| trouble.dsack);
+        assert_eq!(dsack_sent, dsack.map(|(start, end)| (Seq(start), Seq(end))), "{seq} {len}");
         assert_eq!((receiver.has_gap(), receiver.scheduled), (gap, true), "{seq} {len}");
         assert_eq!(receiver.quick, quick, "{seq} {len}");
     }

@@ -48,7 +48,7 @@ impl Sender {
         let is_window_limited = self.is_cwnd_limited();
         let Some(rates) = self.rates() else { return };
         let sample = rates.sample(cx.us, counts, losses, shortest_us.unwrap_or(u32::MAX), rtt_us);
-        let told = Acknowledgement {
+        let acknowledged = Acknowledgement {
             acked: delivered,
             lost,
             marked: ack.marked,
@@ -68,7 +68,7 @@ impl Sender {
             state: self.state,
             is_window_limited,
         };
-        self.with_own(cx, |control, now, window| control.on_ack(now, window, &told));
+        self.with_own(cx, |control, now, window| control.on_ack(now, window, &acknowledged));
         if !self.control.sets_window() {
             self.control_window(cx, ack, delivered, lost);
             // The pace follows what has just grown.

@@ -33,7 +33,7 @@ fn sender(config: &Config) -> Sender {
     sender
 }
 
-fn told(flags: u16) -> Ack {
+fn ack_with(flags: u16) -> Ack {
     let mut ack = Ack::empty(Seq(1));
     ack.set(flags);
     ack
@@ -71,7 +71,7 @@ fn rfc6937_3_1_the_window_follows_what_was_delivered() {
         sender.packets_out = in_flight;
         sender.window.ssthresh = 14;
         sender.reduction = Reduction { prior_cwnd: 20, delivered: before, sent };
-        let ack = told(if advanced { flag::ADVANCED } else { 0 });
+        let ack = ack_with(if advanced { flag::ADVANCED } else { 0 });
         sender.reduce(&at(&config, 200), &ack, now, lost);
         let case = (in_flight, before, now, sent, lost, advanced);
         assert_eq!(sender.window.cwnd, (in_flight + sends).max(1), "{case:?}");
@@ -81,7 +81,7 @@ fn rfc6937_3_1_the_window_follows_what_was_delivered() {
     for (delivered, prior_cwnd) in [(0, 20), (1, 0)] {
         let mut sender = sender(&config);
         sender.reduction.prior_cwnd = prior_cwnd;
-        sender.reduce(&at(&config, 200), &told(0), delivered, 0);
+        sender.reduce(&at(&config, 200), &ack_with(0), delivered, 0);
         assert_eq!((sender.window.cwnd, sender.reduction.delivered), (10, 0));
     }
 }
@@ -106,7 +106,7 @@ fn rate_halving_takes_a_segment_for_two_acknowledgements() {
         sender.window = Window { cwnd, ssthresh, count: 0 };
         sender.packets_out = in_flight;
         let windows = [(); 4].map(|()| {
-            sender.reduce(&at(&config, 200), &told(flags), 1, 0);
+            sender.reduce(&at(&config, 200), &ack_with(flags), 1, 0);
             sender.window.cwnd
         });
         assert_eq!(windows, counts, "{cwnd} {ssthresh} {in_flight} {flags}");
@@ -117,7 +117,7 @@ fn rate_halving_takes_a_segment_for_two_acknowledgements() {
         let mut sender = sender(&config);
         (sender.sack, sender.packets_out) = (false, 30);
         sender.window = Window { cwnd: 20, ssthresh: 10, count: 1 };
-        sender.reduce(&at(&config, 200), &told(flags), 1, 0);
+        sender.reduce(&at(&config, 200), &ack_with(flags), 1, 0);
         assert_eq!(sender.window.cwnd, cwnd);
     }
 }

@@ -242,18 +242,18 @@ fn timestamps_of_segments_are_compared() {
         (501, 500, false),
         (u32::MAX, 5, true),
     ] {
-        let mut told = told(0);
-        told.echo = echo;
-        assert_eq!(told.echoes_before(stamp), before, "{echo} {stamp}");
+        let mut ack = ack_with(0);
+        ack.echo = echo;
+        assert_eq!(ack.echoes_before(stamp), before, "{echo} {stamp}");
     }
-    let mut told = told(flag::DATA | flag::ECE);
-    assert!(told.has(flag::ECE | flag::ACKS_DATA) && !told.has(flag::ACKS_DATA));
-    told.clear(flag::ECE | flag::ACKS_DATA);
-    assert!(told.has(flag::DATA) && !told.has(flag::ECE));
+    let mut ack = ack_with(flag::DATA | flag::ECE);
+    assert!(ack.has(flag::ECE | flag::ACKS_DATA) && !ack.has(flag::ACKS_DATA));
+    ack.clear(flag::ECE | flag::ACKS_DATA);
+    assert!(ack.has(flag::DATA) && !ack.has(flag::ECE));
     // The delivered segment that was sent last.
     for (sent_us, delivered) in [(10, 1), (30, 3), (20, 3)] {
         let record = scoreboard::Record { sent_us, delivered: sent_us / 10, ..Default::default() };
-        told.note_delivered(&record);
-        assert_eq!(told.prior_delivered(), Some(delivered));
+        ack.note_delivered(&record);
+        assert_eq!(ack.prior_delivered(), Some(delivered));
     }
 }

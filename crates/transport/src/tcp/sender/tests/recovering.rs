@@ -48,7 +48,7 @@ fn rfc6675_three_sacked_segments_above_mean_a_loss() {
         (&[1, 3, 5, 7, 9], &[0, 2, 4]),
     ] {
         let mut sender = with_sacked(&config, sacked);
-        let mut ack = told(flag::SACKS_DATA);
+        let mut ack = ack_with(flag::SACKS_DATA);
         let resend = sender.handle_dubious_ack(&at(&config, 200), &mut ack, 0);
         assert_eq!(resend, ack::Resend::Lost, "{sacked:?}");
         assert_eq!(lost(&sender), expected, "{sacked:?}");
@@ -58,7 +58,7 @@ fn rfc6675_three_sacked_segments_above_mean_a_loss() {
     }
     for sacked in [&[1, 2][..], &[5, 9]] {
         let mut sender = with_sacked(&config, sacked);
-        let mut ack = told(flag::SACKS_DATA);
+        let mut ack = ack_with(flag::SACKS_DATA);
         let resend = sender.handle_dubious_ack(&at(&config, 200), &mut ack, 0);
         assert_eq!((resend, sender.state), (ack::Resend::Nothing, State::Disorder));
         assert!(lost(&sender).is_empty());
@@ -223,7 +223,7 @@ fn rfc8985_6_2_how_the_window_widens() {
         rack.reordering_seen = seen;
         rack.note_dsack();
         assert_eq!(rack.dsack_seen, seen);
-        let mut ack = told(0);
+        let mut ack = ack_with(0);
         sender.rack_adapt_window(&ack);
         assert_eq!(sender.rack.reo_wnd_mult, mult, "no delivery");
         ack.note_delivered(&scoreboard::Record { delivered, ..Default::default() });
@@ -314,7 +314,7 @@ fn rfc8985_7_4_what_a_probe_finds_out() {
     ] {
         let mut sender = in_flight(&config);
         sender.probe = Some(Probe { end: Seq(9001), is_retransmission: again });
-        sender.process_probe_ack(&at(&config, 200), Seq(ack_seq), &told(flags));
+        sender.process_probe_ack(&at(&config, 200), Seq(ack_seq), &ack_with(flags));
         assert_eq!(sender.probe.is_some(), waits, "{again} {ack_seq} {flags}");
         assert_eq!(sender.window.cwnd, window, "{again} {ack_seq} {flags}");
         assert_eq!(sender.state, State::Open);
@@ -422,7 +422,7 @@ fn a_timeout_reduces_once_for_each_window() {
 fn echoes_and_d_sacks_show_a_needless_reduction() {
     let config = linux();
     let ack = |echo| {
-        let mut ack = told(flag::ADVANCED);
+        let mut ack = ack_with(flag::ADVANCED);
         ack.echo = echo;
         ack
     };
@@ -490,13 +490,16 @@ fn a_needless_reduction_is_taken_back() {
         sender.window = Window { cwnd, ssthresh, count: 0 };
         (sender.state, sender.queue_cwr, sender.retransmits) = (State::Loss, true, 2);
         let cx = at(&config, 200);
-        assert!(sender.take_back_timeout(&cx, &told(0), true));
+        assert!(sender.take_back_timeout(&cx, &ack_with(0), true));
         assert_eq!((sender.window.cwnd, sender.window.ssthresh), expected, "{before:?} {prior}");
         assert_eq!(sender.queue_cwr, expected.1 == 14);
         assert_eq!((sender.state, sender.lost_out, lost(&sender).len()), (State::Open, 0, 0));
         assert_eq!((sender.tally.undos, sender.tally.spurious_timeouts), (1, 1));
         assert_eq!((sender.retransmits, sender.cwnd_stamp_us), (0, 200_000));
-        assert!(!sender.take_back_timeout(&cx, &told(0), false), "there is nothing to take back");
+        assert!(
+            !sender.take_back_timeout(&cx, &ack_with(0), false),
+            "there is nothing to take back"
+        );
     }
 }
 
@@ -531,8 +534,8 @@ fn rfc5682_3_1_what_follows_a_timeout() {
         (sender.state, sender.frto) = (State::Loss, true);
         (sender.snd_nxt, sender.snd_una, sender.high_seq) = (Seq(next), Seq(una), Seq(9001));
         sender.unsent.write(unsent);
-        let told = told(flags);
-        let did = sender.continue_after_timeout(&at(&config, 200), &told, duplicates);
+        let ack = ack_with(flags);
+        let did = sender.continue_after_timeout(&at(&config, 200), &ack, duplicates);
         let case = (next, flags, duplicates, una, unsent);
         assert_eq!(did, resend, "{case:?}");
         assert_eq!(sender.tally.spurious_timeouts, u32::from(spurious), "{case:?}");
@@ -557,7 +560,7 @@ fn rfc6582_3_2_duplicates_and_partial_acknowledgements_show_losses() {
         let mut sender = in_flight(&config);
         (sender.sack, sender.state, sender.sacked_out) = (false, state, before);
         (sender.high_seq, sender.snd_una) = (Seq(9001), Seq(1));
-        let mut ack = told(flags);
+        let mut ack = ack_with(flags);
         sender.handle_dubious_ack(&at(&config, 200), &mut ack, duplicates);
         assert_eq!(lost(&sender), expected, "{state:?} {before} {duplicates}");
     }
