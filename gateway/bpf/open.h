@@ -58,8 +58,8 @@ static __always_inline __u32 opens_acknowledged(struct opens *o, const struct fl
 
 static __always_inline void opens_tell(struct opens *o, __u32 ack)
 {
-	if (seq_before(o->told, ack))
-		o->told = ack;
+	if (seq_before(o->ack_sent, ack))
+		o->ack_sent = ack;
 }
 
 /* Changes only the entry's state; the whole word is changed atomically. */

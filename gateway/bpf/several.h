@@ -148,7 +148,7 @@ __noinline int on_open(__u64 now)
 				o->answered--;
 				o->count--;
 			}
-			held = ended && o->told != flow->client_next;
+			held = ended && o->ack_sent != flow->client_next;
 		}
 		left = given - flow->acked;
 		leaving = o->state == OPENS_LEAVING;

@@ -69,7 +69,7 @@ __noinline int several_begin(__u64 now, int answered)
 	o = (struct opens *)&own->image;
 	__builtin_memset(o, 0, __builtin_offsetof(struct opens, query));
 	o->key = w->key;
-	o->told = flow->query_seq;
+	o->ack_sent = flow->query_seq;
 	o->count = !answered;
 	q = &o->query[0];
 	q->seq = flow->query_seq;
@@ -87,7 +87,7 @@ __noinline int several_begin(__u64 now, int answered)
 		q->reply_length = flow->reply_length;
 		o->given += flow->reply_length;
 		if (!(flow->flags & FLOW_QUERY_UNACKED))
-			o->told = flow->client_next;
+			o->ack_sent = flow->client_next;
 	} else {
 		o->bytes = flow->query_length;
 	}

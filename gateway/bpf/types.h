@@ -130,7 +130,7 @@ struct opens {
 	struct flow_key key; /* whose this is: without the lock, another connection may get the element */
 	__u32 given;	     /* our next sequence number, behind all replies until now */
 	__u32 recover;	     /* `given` when a reply was resent; what was sent since is not missing yet */
-	__u32 told;	     /* the highest acknowledgement that we sent */
+	__u32 ack_sent;	     /* the highest acknowledgement that we sent */
 	__u16 bytes;	     /* of all queries without a reply */
 	__u8 first;	     /* index of the oldest in `query` */
 	__u8 count;

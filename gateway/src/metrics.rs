@@ -281,14 +281,14 @@ mod tests {
     /// The dashboard and the alert rules only name metrics that exist, under their published names.
     #[test]
     fn the_dashboard_and_the_alerts_name_metrics_that_there_are() {
-        let told = text(Snapshot {
+        let metrics = text(Snapshot {
             counters: Counter::ALL.iter().map(|&counter| (counter, 1)).collect(),
             states: vec![("idle", 1)],
             checks: vec![Checked::new(server(), 1, None)],
             ..Snapshot::default()
         });
-        let told: Vec<&str> =
-            told.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
+        let metrics: Vec<&str> =
+            metrics.lines().filter_map(|line| line.split(['{', ' ']).next()).collect();
         let [dashboard, alerts] =
             [include_str!("../monitoring/grafana.json"), include_str!("../monitoring/alerts.yml")];
         let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -299,7 +299,7 @@ mod tests {
                 .collect();
             assert!(named.len() > 10);
             for name in named {
-                assert!(told.contains(&name), "{name} is not a metric");
+                assert!(metrics.contains(&name), "{name} is not a metric");
             }
         }
         let dashboard: serde_json::Value = serde_json::from_str(dashboard).expect("JSON");

@@ -1,7 +1,7 @@
 //! What `status` and `top` show of a gateway at a point in time, in the kernel or in user space.
 
+mod json;
 mod text;
-mod told;
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -155,9 +155,9 @@ impl Gateway {
     pub(crate) fn look(&self) -> Result<Picture, Failure> {
         match self {
             Self::User(interface) => {
-                let told = publish::read(interface).map_err(Failure::fault)?;
+                let json = publish::read(interface).map_err(Failure::fault)?;
                 let ended = || Failure::fault(format!("the gateway of {interface} has ended"));
-                Ok(Picture::told(&told.ok_or_else(ended)?))
+                Ok(Picture::from_json(&json.ok_or_else(ended)?))
             }
             #[cfg(feature = "ebpf")]
             Self::Kernel(interface, view) => Picture::seen(interface, view).map_err(Failure::fault),

@@ -79,7 +79,7 @@ enum Job {
 
 /// What the client found.
 #[derive(Clone, Debug)]
-enum Told {
+enum Outcome {
     /// What failed first; `None`: nothing.
     Conversed(Option<Failed>),
     /// What came back of a burst.
@@ -93,7 +93,7 @@ pub(super) struct Scratch {
     pub(super) host: String,
     /// `None` once it is ending.
     tell: Option<Sender<Job>>,
-    told: Receiver<Told>,
+    outcomes: Receiver<Outcome>,
 }
 
 impl Scratch {
@@ -103,7 +103,7 @@ impl Scratch {
         remove(&host);
         let addresses = Addresses { owner, number };
         let (tell, jobs) = channel::<Job>();
-        let (say, told) = channel();
+        let (say, outcomes) = channel();
         let (is, was) = channel();
         // A thread has its own namespace. When it ends, the namespace and both ends of the pair
         // disappear.
@@ -116,18 +116,18 @@ impl Scratch {
                 while let (false, Ok(job)) = (gone, jobs.recv()) {
                     let drop_all = || privileges::drop_all().map_err(|error| words(&error));
                     let failed = |how| Failed { step: Step::Connection, how };
-                    let told = match job {
-                        Job::Begin => Told::Conversed(
+                    let outcome = match job {
+                        Job::Begin => Outcome::Conversed(
                             addresses.client_end().and_then(|()| drop_all()).err().map(failed),
                         ),
                         Job::Converse(server, many) => {
-                            Told::Conversed(converse(server, many).err())
+                            Outcome::Conversed(converse(server, many).err())
                         }
                         Job::Burst(server, queries) => {
-                            Told::Burst(Burst::send(server, queries).map_err(|why| words(&why)))
+                            Outcome::Burst(Burst::send(server, queries).map_err(|why| words(&why)))
                         }
                     };
-                    if say.send(told).is_err() {
+                    if say.send(outcome).is_err() {
                         return;
                     }
                 }
@@ -139,11 +139,11 @@ impl Scratch {
             Err(error) => return Err(error.to_string()),
         };
         ip(&["link", "add", &host, "type", "veth", "peer", "name", PEER, "netns", &thread])?;
-        let scratch = Self { host, tell: Some(tell), told };
+        let scratch = Self { host, tell: Some(tell), outcomes };
         addresses.host_end(&scratch.host)?;
         scratch.tell(Job::Begin)?;
-        match scratch.told.recv().map_err(|_| GONE)? {
-            Told::Conversed(Some(failed)) => Err(failed.how),
+        match scratch.outcomes.recv().map_err(|_| GONE)? {
+            Outcome::Conversed(Some(failed)) => Err(failed.how),
             _ => Ok(scratch),
         }
     }
@@ -156,18 +156,18 @@ impl Scratch {
     /// Makes the client send this many queries over UDP within a second, and returns what came back.
     pub(super) fn burst(&self, server: SocketAddr, queries: u16) -> Result<Burst, String> {
         self.tell(Job::Burst(server, queries))?;
-        match self.told.recv().map_err(|_| GONE)? {
-            Told::Burst(burst) => burst,
-            Told::Conversed(_) => Err(GONE.into()),
+        match self.outcomes.recv().map_err(|_| GONE)? {
+            Outcome::Burst(burst) => burst,
+            Outcome::Conversed(_) => Err(GONE.into()),
         }
     }
 
     /// Returns the result; `None` while the client is still asking.
     pub(super) fn outcome(&self) -> Result<Option<Option<Failed>>, String> {
-        match self.told.try_recv() {
-            Ok(Told::Conversed(failed)) => Ok(Some(failed)),
+        match self.outcomes.try_recv() {
+            Ok(Outcome::Conversed(failed)) => Ok(Some(failed)),
             Err(TryRecvError::Empty) => Ok(None),
-            Ok(Told::Burst(_)) | Err(TryRecvError::Disconnected) => Err(GONE.into()),
+            Ok(Outcome::Burst(_)) | Err(TryRecvError::Disconnected) => Err(GONE.into()),
         }
     }
 

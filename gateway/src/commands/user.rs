@@ -68,7 +68,7 @@ pub(crate) fn start(config: &Config, secret: Option<Secret>) -> Result<Box<dyn D
         thread: None,
         shared: Arc::new(Shared {
             end: AtomicBool::new(false),
-            told: Mutex::new(Told { about: about(config), ..Told::default() }),
+            exchanged: Mutex::new(Exchanged { about: about(config), ..Exchanged::default() }),
         }),
     }))
 }
@@ -87,11 +87,11 @@ struct InUserSpace {
 /// What the daemon and the thread share.
 struct Shared {
     end: AtomicBool,
-    told: Mutex<Told>,
+    exchanged: Mutex<Exchanged>,
 }
 
 #[derive(Default)]
-struct Told {
+struct Exchanged {
     /// What `status` shows and what does not change by itself.
     about: Picture,
     /// New settings for the thread.
@@ -104,8 +104,8 @@ struct Told {
 }
 
 impl Shared {
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn exchanged(&self) -> MutexGuard<'_, Exchanged> {
+        self.exchanged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -125,13 +125,13 @@ impl DataPath for InUserSpace {
     }
 
     fn snapshot(&self, config: &Config) -> Result<Snapshot, Failure> {
-        let told = self.shared.told();
+        let exchanged = self.shared.exchanged();
         Ok(Snapshot {
             interface: config.interface().to_owned(),
             mode: self.mode().into(),
-            counters: told.counters.clone(),
-            latencies: told.latencies.clone(),
-            states: told.states.clone(),
+            counters: exchanged.counters.clone(),
+            latencies: exchanged.latencies.clone(),
+            states: exchanged.states.clone(),
             room: config.cache.connections.into(),
             active: config.active.any(),
             share: config.active.percent() / 100.0,
@@ -148,7 +148,7 @@ impl DataPath for InUserSpace {
                 _ => Err(Failure::fault("the data path ended")),
             };
         }
-        let own = self.shared.told().own;
+        let own = self.shared.exchanged().own;
         log(
             Level::Debug,
             "user space",
@@ -158,7 +158,7 @@ impl DataPath for InUserSpace {
                 "relays_refused": own.relays_refused, "unsent": own.unsent,
             }),
         );
-        self.shared.told().settings = Some(settings(config, &self.secret));
+        self.shared.exchanged().settings = Some(settings(config, &self.secret));
         Ok(())
     }
 
@@ -175,13 +175,13 @@ impl DataPath for InUserSpace {
         if let Some(secret) = secret {
             self.secret = secret;
         }
-        let mut told = self.shared.told();
-        let started_at = told.about.about.as_ref().map_or(0, |about| about.started_at);
-        told.about = about(config);
-        if let Some(about) = &mut told.about.about {
+        let mut exchanged = self.shared.exchanged();
+        let started_at = exchanged.about.about.as_ref().map_or(0, |about| about.started_at);
+        exchanged.about = about(config);
+        if let Some(about) = &mut exchanged.about.about {
             about.started_at = started_at;
         }
-        told.settings = Some(settings(config, &self.secret));
+        exchanged.settings = Some(settings(config, &self.secret));
         Ok(())
     }
 
@@ -190,7 +190,7 @@ impl DataPath for InUserSpace {
     }
 
     fn open(&self) -> u64 {
-        self.shared.told().states.iter().map(|(_, n)| n).sum()
+        self.shared.exchanged().states.iter().map(|(_, n)| n).sum()
     }
 
     fn is_drained(&self, _: Duration) -> bool {
@@ -213,25 +213,25 @@ fn serve(
     publisher: Option<&Publisher>,
     shared: &Shared,
 ) -> io::Result<()> {
-    let mut told_at = Duration::ZERO;
+    let mut published_at = Duration::ZERO;
     while !shared.end.load(Ordering::Relaxed) {
         let asked = path.turn(TURN, now)?;
         if let Some(publisher) = publisher.filter(|_| asked) {
-            publisher.answer(|| status(&mut path, shared.told().about.clone()).to_string());
+            publisher.answer(|| status(&mut path, shared.exchanged().about.clone()).to_string());
         }
         let boot = now().boot;
-        if boot.saturating_sub(told_at) < Duration::from_millis(500) {
+        if boot.saturating_sub(published_at) < Duration::from_millis(500) {
             continue;
         }
-        told_at = boot;
-        let mut told = shared.told();
-        if let Some(settings) = told.settings.take() {
+        published_at = boot;
+        let mut exchanged = shared.exchanged();
+        if let Some(settings) = exchanged.settings.take() {
             path.reconfigure(settings);
         }
-        told.own = path.counters();
-        told.counters = path.core().counters().iter().collect();
-        told.latencies = path.core().latencies().clone();
-        told.states = states(&mut path);
+        exchanged.own = path.counters();
+        exchanged.counters = path.core().counters().iter().collect();
+        exchanged.latencies = path.core().latencies().clone();
+        exchanged.states = states(&mut path);
     }
     Ok(())
 }

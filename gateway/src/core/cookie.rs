@@ -86,8 +86,8 @@ pub(super) fn check(
         .flatten()
         .map(|key| hash(key, handshake, slot, class))
         .find(|hash| fits(*hash, isn))?;
-    let told = tsecr.filter(|tsval| tsval & TAG == tag(hash)).and_then(offer_of);
-    Some(told.unwrap_or(Offer { mss: CLASSES[class as usize], ..Offer::NOTHING }))
+    let offer = tsecr.filter(|tsval| tsval & TAG == tag(hash)).and_then(offer_of);
+    Some(offer.unwrap_or(Offer { mss: CLASSES[class as usize], ..Offer::NOTHING }))
 }
 
 /// Returns whether `isn` is a cookie of ours that expired, about nine minutes ago at most.

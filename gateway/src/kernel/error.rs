@@ -218,14 +218,14 @@ mod tests {
 
     #[test]
     fn a_program_that_nobody_tells_of_has_both_commands() {
-        let told = KernelError::Occupied {
+        let occupied = KernelError::Occupied {
             interface: "eth0".into(),
             program: "pass (id 7)".into(),
             mode: Some(XdpMode::Native),
             holder: Holder::Unknown,
         };
         assert_eq!(
-            told.to_string(),
+            occupied.to_string(),
             "eth0 has an XDP program already: pass (id 7), native, perhaps held by a BPF link; hint: ip link set dev eth0 xdpdrv off \
              takes it off, or bpftool link detach id NUMBER if a link of bpftool link list holds it"
         );

@@ -186,8 +186,8 @@ mod tests {
             of(&config, &[interface()], XdpMode::Native, [CookieKey::default(); 2], around)
         };
         let off = Around { tracking: true, no_syncookies: true, no_window_scaling: true };
-        let told = of(10_000, off);
-        assert_eq!((told.share, told.track, told.window_scaling), (0, 1, 0));
+        let settings = of(10_000, off);
+        assert_eq!((settings.share, settings.track, settings.window_scaling), (0, 1, 0));
         assert_eq!(of(10_000, Around::default()).window_scaling, 1);
         // A tenth of 2^32, minus one.
         assert_eq!(of(1_000, Around::default()).share, 429_496_729);

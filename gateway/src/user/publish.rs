@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn who_asks_is_told_and_nobody_is_there_afterwards() {
-        let interface = interface("told");
+        let interface = interface("answers");
         assert!(read(&interface).expect("nobody").is_none());
         let publisher = Publisher::bind(&interface).expect("a free name");
         // More than a socket buffers by default.
@@ -212,13 +212,13 @@ mod tests {
             let interface = interface.clone();
             std::thread::spawn(move || read(&interface).expect("an answer"))
         };
-        let mut told = 0;
+        let mut answers = 0;
         for _ in 0..500 {
             publisher.answer(|| {
-                told += 1;
+                answers += 1;
                 text.clone()
             });
-            if told > 0 {
+            if answers > 0 {
                 break;
             }
             std::thread::sleep(Duration::from_millis(10));

@@ -59,7 +59,7 @@ struct Entry {
     /// The server has no more to send.
     server_finished: bool,
     /// The server knows that the client has no more to send.
-    told: bool,
+    half_closed: bool,
     moved_at: Duration,
     deadline: Option<Duration>,
     interest: Interest,
@@ -124,7 +124,7 @@ impl Relay {
             connected,
             header: if self.proxied { names() } else { Vec::new() },
             server_finished: false,
-            told: false,
+            half_closed: false,
             moved_at: now,
             deadline: None,
             interest: Interest::default(),
@@ -285,8 +285,8 @@ impl Entry {
                 Err(_) => return self.stream.abort(),
             }
         }
-        if self.stream.client_finished() && !self.told {
-            self.told = true;
+        if self.stream.client_finished() && !self.half_closed {
+            self.half_closed = true;
             let _ = self.server.shutdown(Shutdown::Write);
         }
     }

@@ -108,17 +108,17 @@ fn drain_tells_the_daemon_and_reports() {
     assert_eq!(code, Some(2), "{said}");
     // Nobody has connected yet.
     let run = place.start(&[]);
-    let (code, told, said) = drain("5 s");
+    let (code, out, said) = drain("5 s");
     assert_eq!((code, &*said), (Some(0), ""));
-    assert!(told.ends_with("detached from g0\n"), "{told}");
+    assert!(out.ends_with("detached from g0\n"), "{out}");
     assert_eq!(run.wait(), Some(0));
     assert_eq!(place.machine(), before);
 
     let mut run = place.start(&[]);
     goes_on(&place, || {
-        let (code, told, said) = drain("300 ms");
+        let (code, out, said) = drain("300 ms");
         assert_eq!(code, Some(1), "{said}");
-        assert!(told.starts_with("draining g0: 1 connection is open"), "{told}");
+        assert!(out.starts_with("draining g0: 1 connection is open"), "{out}");
         assert!(said.contains("1 connection is open") && said.contains("kill -HUP"), "{said}");
     });
     let (code, _, said) = drain("300 ms");

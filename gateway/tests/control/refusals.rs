@@ -246,7 +246,7 @@ fn who_has_the_hook_is_named_with_the_command_that_takes_it_off() {
             Link::create(pass_all(c"pass").as_fd(), index(), Hook::Xdp(mode)).expect("root may")
         });
         let how = format!("{how}, held by the BPF link ");
-        take_off(&place, &told(&place, "pass", &how, "bpftool link detach id "));
+        take_off(&place, &named_with_its_removal(&place, "pass", &how, "bpftool link detach id "));
         drop(link);
     }
     // Attached as by ip(8): the interface holds it.
@@ -269,18 +269,18 @@ fn who_has_the_hook_is_named_with_the_command_that_takes_it_off() {
         attach(c"pass", flags);
         let (how, off) =
             (format!("{how}, attached without a link"), format!("ip link set dev g0 {off} off"));
-        take_off(&place, &told(&place, "pass", &how, &off));
+        take_off(&place, &named_with_its_removal(&place, "pass", &how, &off));
     }
     // Nothing is in the way any more.
     place.start(&["--mode", "generic"]).end(Signal::SIGTERM);
     // libxdp's dispatcher is known by its name (xdp-tools 1.3, lib/libxdp/xdp-dispatcher.c.in).
     attach(c"xdp_dispatcher", libbpf_sys::XDP_FLAGS_SKB_MODE);
-    told(&place, "xdp_dispatcher", "generic", "xdp-loader unload g0 --all");
+    named_with_its_removal(&place, "xdp_dispatcher", "generic", "xdp-loader unload g0 --all");
 }
 
 /// `run` and `check` name the program on the hook, how it is attached, and a command that removes
 /// it and begins with these words. Returns the command.
-fn told(place: &Place, program: &str, how: &str, command: &str) -> String {
+fn named_with_its_removal(place: &Place, program: &str, how: &str, command: &str) -> String {
     let server = ["--server", SERVER];
     let name = format!("g0 has an XDP program already: {program} (id ");
     refused(place, &[], &server, &[&name, how, command]);

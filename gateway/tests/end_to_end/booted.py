@@ -123,8 +123,8 @@ def first_process(outside: subprocess.Popen[bytes], folder: Path) -> int:
     children = Path(f"/proc/{outside.pid}/task/{outside.pid}/children")
 
     def found() -> list[str]:
-        told = [(folder / name) for name in ("console", "prepared")]
-        said = "".join(path.read_text() for path in told if path.exists())
+        files = [(folder / name) for name in ("console", "prepared")]
+        said = "".join(path.read_text() for path in files if path.exists())
         assert outside.poll() is None, f"the boot failed: {said}"
         return children.read_text().split()
 

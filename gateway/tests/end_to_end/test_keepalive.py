@@ -26,11 +26,11 @@ def test_the_servers_idle_time_is_told(lab: Lab, kind: str, version: int) -> Non
     message = query(zones.size_name(300), edns=1232, options=[KEEPALIVE])
     through = lab.address(kind, "gateway", version)
     before = lab.counter("to_kernel_keepalive")
-    told = idle_time(ask(lab.network.client, through, message))
+    idle = idle_time(ask(lab.network.client, through, message))
     assert lab.counter("to_kernel_keepalive") == before + 1
-    assert told == idle_time(ask(lab.network.client, lab.address(kind, "kernel", version), message))
+    assert idle == idle_time(ask(lab.network.client, lab.address(kind, "kernel", version), message))
     # BIND reports its tcp-advertised-timeout, which is 30 s unless set.
-    assert told == (300).to_bytes(2) if kind == "bind" else True
+    assert idle == (300).to_bytes(2) if kind == "bind" else True
 
 
 def test_the_connection_goes_on(lab: Lab) -> None:

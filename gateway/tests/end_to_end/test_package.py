@@ -275,17 +275,17 @@ def test_the_rpm_is_the_same_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "code"),
+    ("printed", "code"),
     [("dpkg-shlibdeps: error: cannot find library libelf.so.1", 2), ("", 0)],
     ids=["failed", "said nothing"],
 )
-def test_no_package_without_its_dependencies(tmp_path: Path, told: str, code: int) -> None:
+def test_no_package_without_its_dependencies(tmp_path: Path, printed: str, code: int) -> None:
     if absent := [tool for tool in TOOLS if not shutil.which(tool)]:
         pytest.skip(f"{absent[0]} is not installed; {INSTALL}")
     if gateway.program() is None:
         pytest.skip(gateway.absent())
     tool = tmp_path / "dpkg-shlibdeps"
-    tool.write_text(f'#!/bin/sh\necho "{told}" >&2\nexit {code}\n')
+    tool.write_text(f'#!/bin/sh\necho "{printed}" >&2\nexit {code}\n')
     tool.chmod(0o755)
     said = subprocess.run(
         ["sh", str(PACKAGING / "deb.sh"), str(gateway.program()), str(tmp_path)],
@@ -296,5 +296,5 @@ def test_no_package_without_its_dependencies(tmp_path: Path, told: str, code: in
     assert said.returncode == 2
     assert said.stderr.startswith("error: dpkg-shlibdeps")
     assert len(said.stderr.splitlines()) == 1
-    assert "cannot find library libelf.so.1" in said.stderr or not told
+    assert "cannot find library libelf.so.1" in said.stderr or not printed
     assert not list(tmp_path.glob("*.deb"))

@@ -15,7 +15,7 @@ use super::{About, Marks, Picture};
 impl Picture {
     /// Reads the output of a gateway in user space ([`Picture::tell`]). Values that are missing,
     /// because another version wrote it, are left out.
-    pub(crate) fn told(value: &Value) -> Self {
+    pub(crate) fn from_json(value: &Value) -> Self {
         let word = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let number = |key: &str| value[key].as_u64().unwrap_or(0);
         let settings = &value["settings"];
@@ -115,7 +115,7 @@ impl Picture {
         object
     }
 
-    /// Returns the output of a gateway in user space, for [`Picture::told`].
+    /// Returns the output of a gateway in user space, for [`Picture::from_json`].
     pub(crate) fn tell(&self, sources: impl IntoIterator<Item = (IpAddr, Source)>) -> Value {
         let mut object = self.object();
         let sources: Map<String, Value> = sources
@@ -178,10 +178,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_read_again() {
+    fn what_is_written_is_read_again() {
         let client = IpAddr::from([192, 0, 2, 9]);
-        let told = picture().tell([(client, Source { connections: 2, asked: 5 })]);
-        let back = Picture::told(&serde_json::from_str(&told.to_string()).expect("JSON"));
+        let json = picture().tell([(client, Source { connections: 2, asked: 5 })]);
+        let back = Picture::from_json(&serde_json::from_str(&json.to_string()).expect("JSON"));
         assert_eq!(back.object(), picture().object());
         assert_eq!((back.head(), back.at), (picture().head(), picture().at));
         assert_eq!(back.sources, BTreeMap::from([(client, 2)]));
@@ -191,8 +191,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_told_is_left_out() {
-        let back = Picture::told(&json!({ "counters": { "syn": 1, "of_tomorrow": 2 } }));
+    fn what_is_missing_is_left_out() {
+        let back = Picture::from_json(&json!({ "counters": { "syn": 1, "of_tomorrow": 2 } }));
         assert_eq!(back.counters, [(Counter::Syn, 1)]);
         assert!(back.head().contains("in user space"));
     }

@@ -40,8 +40,8 @@ fn without_timestamps_only_the_mss_is_known() {
         assert_eq!(flow.window, if syncache { 512 << 9 } else { 512 });
         let (_, segments) = client.answer(300);
         // A SYN cache still knows the SYN's.
-        let told = syncache.then_some((client.tsecr | 4096, 7000));
-        assert_eq!(segments[0].timestamps, told);
+        let timestamps = syncache.then_some((client.tsecr | 4096, 7000));
+        assert_eq!(segments[0].timestamps, timestamps);
     }
     // Or send some that it did not offer.
     let mut client = Conversation::new(settings()).plain();

@@ -16,7 +16,8 @@ fn three<'a>(programs: &'a Programs, v6: bool, plain: bool) -> (Asked<'a>, [Vec<
         query(7, "second.example.com", 16, Some(1232)),
         query(8, "third.example.com", 16, Some(1232)),
     ];
-    let mut all = opens { key: asked.key, given: REPLY_SEQ, told: QUERY_SEQ, ..opens::default() };
+    let mut all =
+        opens { key: asked.key, given: REPLY_SEQ, ack_sent: QUERY_SEQ, ..opens::default() };
     // Across the end of the circular buffer.
     (all.first, all.count) = (31, 3);
     let mut seq = QUERY_SEQ;
