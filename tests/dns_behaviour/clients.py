@@ -172,13 +172,13 @@ def c_library(
         resolv.write_text(f"nameserver {server}\n")
         words = [str(compiled(compiler)), case.asks, *(f"{name}." for name in wanted)]
         lines = command(space, with_files({resolv: "/etc/resolv.conf"}, words), watch)
-        asks = {}
+        told = {}
         for line in lines:
             name, code, asked, answered = line.split()
             outcome = "answer" if code == "0" else f"error {code}"
-            asks[name] = Ask(name.rstrip("."), float(asked), float(answered), outcome)
+            told[name] = Ask(name.rstrip("."), float(asked), float(answered), outcome)
         return [
-            asks.get(f"{name}.", Ask(name, time.monotonic(), None, "silence")) for name in wanted
+            told.get(f"{name}.", Ask(name, time.monotonic(), None, "silence")) for name in wanted
         ]
 
     return run
@@ -207,10 +207,10 @@ def tool(words: list[str]) -> Callable[[Namespace, Path, str, Case, list[str], f
         begin = time.monotonic()
         lines = command(space, [*words, f"@{server}", *wanted], watch)
         end = time.monotonic()
-        answers = sum("192.0.2.80" in line for line in lines)
+        told = sum("192.0.2.80" in line for line in lines)
         done = end if end < begin + watch else None
         # They answer in order, and the names that fail in our cases are the last ones.
-        outcomes = ["answer"] * answers + ["error"] * (len(wanted) - answers)
+        outcomes = ["answer"] * told + ["error"] * (len(wanted) - told)
         return [Ask(name, begin, done, how) for name, how in zip(wanted, outcomes, strict=True)]
 
     return run
@@ -273,8 +273,8 @@ def varlink(path: Path, name: str, wait: float) -> str | None:
                 said += part
         except TimeoutError:
             return None
-    result = json.loads(said[:-1])
-    return str(result["error"].rsplit(".", 1)[1]) if "error" in result else "answer"
+    told = json.loads(said[:-1])
+    return str(told["error"].rsplit(".", 1)[1]) if "error" in told else "answer"
 
 
 def front_end(space: Namespace, listen: str, name: str, wait: float) -> str | None:
@@ -313,13 +313,13 @@ def asked(
 ) -> list[Ask]:
     """Asks as the case says, and watches until the time is over."""
     begin = time.monotonic()
-    asks: dict[str, Ask] = {}
+    told: dict[str, Ask] = {}
 
     def one(name: str) -> None:
         at = time.monotonic()
         outcome = ask(name, max(0.1, begin + watch - at))
         end = time.monotonic()
-        asks[name] = Ask(name, at, end if outcome else None, outcome or "silence")
+        told[name] = Ask(name, at, end if outcome else None, outcome or "silence")
 
     if case.asks == "together":
         threads = [threading.Thread(target=one, args=(name,)) for name in wanted]
@@ -334,7 +334,7 @@ def asked(
             one(name)
     if case.asks in ("sequence", "together"):
         time.sleep(max(0, watch - (time.monotonic() - begin)))
-    return [asks[name] for name in wanted]
+    return [told[name] for name in wanted]
 
 
 @contextlib.contextmanager

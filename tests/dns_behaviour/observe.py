@@ -72,7 +72,7 @@ def repeated_syns(trial: Trial) -> list[float]:
     return [at - syns[0] for at in syns]
 
 
-def answered(trial: Trial) -> float | None:
+def told(trial: Trial) -> float | None:
     """When the first name's user was told something."""
     return trial.asks[0].answered
 
@@ -113,7 +113,7 @@ def host(packet: Packet) -> str:
 
 def unreachable(trial: Trial, timeout: float) -> str:
     """The effect of "port unreachable"; `timeout` is how long the client waits if nothing comes."""
-    queries, end = udp_queries(trial), answered(trial)
+    queries, end = udp_queries(trial), told(trial)
     if len(queries) > 1 and queries[1].at < timeout / 2:
         return "next"
     return "fails" if len(queries) == 1 and end is not None and end < timeout / 2 else "waits"
@@ -144,7 +144,7 @@ def connect_timeout(trial: Trial) -> float | None:
         return None
     if len(made) > 1:
         return made[1].at - made[0].at
-    end = answered(trial)
+    end = told(trial)
     return None if end is None else end - made[0].at
 
 
@@ -157,7 +157,7 @@ def answer_timeout(trial: Trial, watch: float) -> float | None:
     ends = [p.at for p in queries[1:]] + [
         p.at for p in trial.packets if p.from_client and p.flags & FIN and p.at < watch - 1
     ]
-    end = answered(trial)
+    end = told(trial)
     ends += [end] if end is not None else []
     return min(ends) - begin.at if ends else None
 

@@ -76,7 +76,7 @@ def test_known_server(profile: dns_profiles.Client, trial: dict[str, Trial]) -> 
 
 
 def test_gives_up(profile: dns_profiles.Client, trial: dict[str, Trial]) -> None:
-    end = observe.answered(trial["dead"])
+    end = observe.told(trial["dead"])
     if profile.name in ("dnsmasq", "unbound", "systemd-resolved"):
         # dnsmasq says nothing, Unbound nothing after 1.9 s, resolved nothing before 120 s.
         assert end is None
@@ -145,7 +145,7 @@ def test_silent_server(profile: dns_profiles.Client, trial: dict[str, Trial]) ->
     queries = observe.tcp_queries(silent)
     if profile.tcp_attempts_silent:
         all_of_them = profile.tcp_attempts_silent * (profile.tcp_answer_timeout_s or 0) < WATCH
-        if all_of_them or observe.answered(silent) is not None:
+        if all_of_them or observe.told(silent) is not None:
             assert len(queries) == profile.tcp_attempts_silent
         shown = observe.answer_timeout(silent, WATCH)
         if profile.tcp_answer_timeout_s is None:

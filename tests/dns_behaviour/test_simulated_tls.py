@@ -125,8 +125,8 @@ def test_segments_are_as_captured(path: Path, tmp_path: Path) -> None:
     ours, real = (ways(each) for each in (simulated(path, tmp_path), rows))
     assert ours.keys() == real.keys()
     for way, sent in ours.items():
-        said = [[(row["kind"], row["payload"]) for row in each] for each in (sent, real[way])]
-        assert said[0] == said[1], way
+        told = [[(row["kind"], row["payload"]) for row in each] for each in (sent, real[way])]
+        assert told[0] == told[1], way
         # By how much the real one is later; computing adds less than a round trip would.
         pairs = zip(real[way], sent, strict=True)
         late = [
