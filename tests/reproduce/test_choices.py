@@ -48,7 +48,7 @@ class Counted:
         return Measured({"x": x, "y": -x})
 
 
-def test_cells_and_rows_have_seeds_of_their_own() -> None:
+def test_cells_and_choices_have_seeds_of_their_own() -> None:
     choice = Choice("other", "", {"x": "20"})
     execute = Counted()
     reproduce(paper([above(5.0, "a", "b")], [choice]), choices=[choice], execute=execute)

@@ -52,11 +52,11 @@ def test_the_scenario_has_the_papers_numbers() -> None:
 def test_every_cell_under_every_choice_is_a_scenario_of_its_own() -> None:
     for cell in PAPER.cells:
         base = str(Scenario.load(FOLDER / cell.scenario, set=cell.set).plan(1))
-        for row in PAPER.choices:
-            if row.runs_again and row.touches(cell.name):
-                settings = {**cell.set, **row.settings(cell)}
+        for choice in PAPER.choices:
+            if choice.runs_again and choice.touches(cell.name):
+                settings = {**cell.set, **choice.settings(cell)}
                 other = str(Scenario.load(FOLDER / cell.scenario, set=settings).plan(1))
-                assert other != base, (cell.name, row.name)
+                assert other != base, (cell.name, choice.name)
 
 
 def test_a_kernel_can_run_every_cell() -> None:

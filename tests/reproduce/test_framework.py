@@ -125,7 +125,7 @@ def test_all_claims_and_their_document() -> None:
 
 def test_another_choice_that_flips_a_claim_makes_it_depend() -> None:
     choices = [
-        row for row in PAPER.choices if row.name in ("TCP of 2009", "FIFO of 200 ms not shifted")
+        each for each in PAPER.choices if each.name in ("TCP of 2009", "FIFO of 200 ms not shifted")
     ]
     ((paper, claims),) = select(["H6"])
     outcome = reproduce(paper, claims=claims, choices=choices, seeds=3, execute=pretend)

@@ -64,8 +64,8 @@ def test_ids_and_metrics_are_unique_and_cells_exist() -> None:
     assert len(names) == len(set(names))
     for claim in PAPER.claims:
         assert set(claim.cells) <= set(names)
-    for row in PAPER.choices:
-        assert row.cells is None or row.cells <= set(names)
+    for choice in PAPER.choices:
+        assert choice.cells is None or choice.cells <= set(names)
     assert PAPER.agreement_cells <= set(names)
 
 
@@ -198,7 +198,7 @@ def test_every_cell_under_every_choice_is_a_scenario() -> None:
     path = PAPER.folder / "scenarios"
     for cell in PAPER.cells_of(PAPER.claims):
         base = Scenario.load(path / cell.scenario, set=cell.set)
-        for row in PAPER.choices:
-            if row.touches(cell.name):
-                other = Scenario.load(path / cell.scenario, set={**cell.set, **row.set})
-                assert other != base, (cell.name, row.name)
+        for choice in PAPER.choices:
+            if choice.touches(cell.name):
+                other = Scenario.load(path / cell.scenario, set={**cell.set, **choice.set})
+                assert other != base, (cell.name, choice.name)

@@ -54,8 +54,8 @@ def test_ids_and_metrics_are_unique_and_cells_exist() -> None:
     assert len(names) == len(set(names))
     for claim in PAPER.claims:
         assert set(claim.cells) <= set(names)
-    for row in PAPER.choices:
-        assert row.cells is None or (row.cells and row.cells <= set(names)), row.name
+    for choice in PAPER.choices:
+        assert choice.cells is None or (choice.cells and choice.cells <= set(names)), choice.name
 
 
 def test_the_scenarios_have_the_papers_numbers() -> None:
@@ -192,9 +192,9 @@ def test_every_queue_under_every_choice_is_a_scenario_of_its_own() -> None:
             cell = PAPER.cell(f"{topology}-{which}-1000")
             smaller = {**cell.set, **SMALLER[topology]}
             settings = [smaller] + [
-                {**smaller, **row.settings(cell)}
-                for row in PAPER.choices
-                if row.runs_again and row.touches(cell.name)
+                {**smaller, **choice.settings(cell)}
+                for choice in PAPER.choices
+                if choice.runs_again and choice.touches(cell.name)
             ]
             resolved = [
                 str(Scenario.load(FOLDER / cell.scenario, set=setting).resolved())

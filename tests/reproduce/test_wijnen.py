@@ -94,12 +94,12 @@ def test_queries_without_an_answer_are_lost() -> None:
     assert math.isnan(metrics_of(rows, Requests(200, 199, missed=1))["lost"])
 
 
-def test_every_cell_and_row_sets_what_there_is() -> None:
+def test_every_cell_and_choice_sets_what_there_is() -> None:
     for cell in CELLS:
         Settings.read(cell.set)
-        for row in CHOICES:
-            if row.touches(cell.name):
-                Settings.read({**cell.set, **row.settings(cell)})
+        for choice in CHOICES:
+            if choice.touches(cell.name):
+                Settings.read({**cell.set, **choice.settings(cell)})
     with pytest.raises(ValueError, match="no setting colour"):
         Settings.read({"colour": "red"})
     assert len({address(rtt) for rtt in RTTS_MS}) == len(RTTS_MS)

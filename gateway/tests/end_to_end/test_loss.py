@@ -73,7 +73,7 @@ def test_each_single_segment_may_be_lost(
     assert sum(lost) > 8
 
 
-def cells(version: int) -> list[tuple[float, int, int]]:
+def configurations(version: int) -> list[tuple[float, int, int]]:
     """Loss, segment size and reply size, without what takes minutes on any TCP."""
     made = itertools.product(LOSSES, SEGMENTS, SIZES)
     if version == 6 and not FULL:
@@ -105,7 +105,7 @@ def test_a_line_that_loses_doubles_and_reorders(
             number,
         )
     repeats = 10 if FULL else 3
-    work = [(cell, arm) for cell in cells(version) for arm in ARMS for _ in range(repeats)]
+    work = [(each, arm) for each in configurations(version) for arm in ARMS for _ in range(repeats)]
     random.Random(2026).shuffle(work)
     jobs = {}
     for index, ((loss, mss, size), arm) in enumerate(work):
