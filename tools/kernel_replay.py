@@ -265,7 +265,7 @@ class Packet(NamedTuple):
 
     at: int
     """Microseconds."""
-    way: str
+    direction: str
     """`i` or `o`."""
     flags: str
     ecn: int
@@ -303,7 +303,7 @@ def _phase_us(connections: list[list[Packet]]) -> int:
     for packets in connections:
         arrived = -JIFFY_US
         for packet in packets:
-            if packet.way == "i":
+            if packet.direction == "i":
                 arrived = packet.at
             elif packet.at - arrived > 1000 and "S" not in packet.flags:
                 phases[packet.at % JIFFY_US] += 1
@@ -318,15 +318,16 @@ def _phase_us(connections: list[list[Packet]]) -> int:
 def _lines(connections: list[list[Packet]], shift: int, is_sender: bool) -> Iterator[str]:
     for packets in connections:
         yield "connection"
-        first = {way: next(p for p in packets if p.way == way and "S" in p.flags) for way in "io"}
-        start = {way: _number("seq", first[way].rest) or 0 for way in "io"}
+        syns = [packet for packet in packets if "S" in packet.flags]
+        first = {to: next(syn for syn in syns if syn.direction == to) for to in "io"}
+        start = {to: _number("seq", first[to].rest) or 0 for to in "io"}
         stamps = _stamps(first["o"].rest)
         clock = stamps[0] - (first["o"].at + shift) // 1000 - 1 if stamps else 0
         for packet in packets:
-            rest, other = packet.rest, "o" if packet.way == "i" else "i"
+            rest, other = packet.rest, "o" if packet.direction == "i" else "i"
             seq, ack = _number("seq", rest), _number("ack", rest)
             length = _number("length", rest) or 0
-            seq = -1 if seq is None else (seq - start[packet.way]) % 2**32
+            seq = -1 if seq is None else (seq - start[packet.direction]) % 2**32
             ack = 0 if ack is None else (ack - start[other]) % 2**32
             stamp, echo = _stamps(rest) or (0, 0)
             echo = (echo - clock) % 2**32 if echo else 0
@@ -334,10 +335,10 @@ def _lines(connections: list[list[Packet]], shift: int, is_sender: bool) -> Iter
                 ":".join(str((int(edge) - start[other]) % 2**32) for edge in block)
                 for block in re.findall(r"\{(\d+):(\d+)\}", rest)
             ]
-            has_data = (packet.way == "o") == is_sender
-            parts: list[object] = [packet.way, packet.at + shift, packet.flags]
+            has_data = (packet.direction == "o") == is_sender
+            parts: list[object] = [packet.direction, packet.at + shift, packet.flags]
             parts += [seq, length] if has_data else [ack, _number("win", rest)]
-            if packet.way == "i":
+            if packet.direction == "i":
                 parts += [stamp, echo]
             parts += ([] if is_sender else [packet.ecn]) if has_data else blocks
             if "S" in packet.flags or not has_data:

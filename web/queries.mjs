@@ -72,8 +72,8 @@ export function line({ queries }, row) {
 /** The plan that captures what happens to a query, and what a worker needs to stop after it. */
 export function watching(tables, plan, row) {
   const { queries } = tables;
-  const way = path(plan, queries.group[row]);
-  const captures = [...way.there, ...way.back].map((link) => ({ name: "", link }));
+  const paths = path(plan, queries.group[row]);
+  const captures = [...paths.there, ...paths.back].map((link) => ({ name: "", link }));
   const until_s = queries.end_s[row] + AFTER_S;
   return { plan: { ...plan, captures }, story: { query: queries.query[row], until_s } };
 }
@@ -101,12 +101,12 @@ export function story(tables, plan, row, seen, most = 150) {
   const { queries } = tables;
   const start = queries.start_s[row];
   const end = queries.end_s[row];
-  const way = path(plan, queries.group[row]);
+  const paths = path(plan, queries.group[row]);
   const attempts = rows(tables.attempts, "query", queries.query[row]);
-  const all = packets(plan, way, seen, attempts, end);
-  const nodes = [...new Set([...way.there, ...way.back].flatMap((link) => ends(plan, link)))];
-  // From the client to the server, as the way there has them.
-  const order = [...new Set(way.there.flatMap((link) => ends(plan, link)))];
+  const all = packets(plan, paths, seen, attempts, end);
+  const nodes = [...new Set([...paths.there, ...paths.back].flatMap((link) => ends(plan, link)))];
+  // From the client to the server, as the path there has them.
+  const order = [...new Set(paths.there.flatMap((link) => ends(plan, link)))];
   const list = attempts.attempt.map((number, at) => told(tables, attempts, at, all, start));
   return {
     title: line(tables, row),
@@ -121,7 +121,7 @@ export function story(tables, plan, row, seen, most = 150) {
 const ends = (plan, link) => [plan.links[link].from, plan.links[link].to];
 
 /** The packets that crossed while the query lasted, in order of time. */
-function packets(plan, way, seen, attempts, end) {
+function packets(plan, paths, seen, attempts, end) {
   const found = new Map();
   const count = new Map();
   for (let at = 0; at < seen.t_s.length; at += 1) {
@@ -138,9 +138,9 @@ function packets(plan, way, seen, attempts, end) {
     if (!times.has(link)) times.set(link, [null, null]);
     times.get(link)[inbound] = seen.t_s[at];
   }
-  const client = plan.links[way.there[0]].from;
+  const client = plan.links[paths.there[0]].from;
   const sent = [...found.values()].map(({ name, attempt, from, times }) => {
-    const links = from === client ? way.there : way.back;
+    const links = from === client ? paths.there : paths.back;
     const own = attempts.attempt.indexOf(attempt);
     const datagram = attempts.transport[own] === "udp" && name.startsWith("query");
     const begun = datagram ? attempts.sent_s[own] : undefined;
@@ -148,10 +148,10 @@ function packets(plan, way, seen, attempts, end) {
   });
   // What the first link dropped, no capture saw.
   attempts.attempt.forEach((number, at) => {
-    const first = plan.links[way.there[0]];
+    const first = plan.links[paths.there[0]];
     if (attempts.fate[at] !== "query-lost" || attempts.lost_at[at] !== first.name) return;
     if (sent.some(({ attempt, name }) => attempt === number && name === "query")) return;
-    sent.push({ name: "query", attempt: number, hops: hops(plan, way.there, new Map(), attempts.sent_s[at]) });
+    sent.push({ name: "query", attempt: number, hops: hops(plan, paths.there, new Map(), attempts.sent_s[at]) });
   });
   const begins = ({ hops: [first] }) => first.queued;
   return sent

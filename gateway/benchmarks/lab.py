@@ -159,7 +159,7 @@ class Link:
         """
         shown = ["-s", "-j", "link", "show", "dev", self.client_interface]
         (device,) = json.loads(run("ip", "-n", self.client_namespace, *shown))
-        return sum(device["stats64"][way]["packets"] for way in ("rx", "tx"))
+        return sum(device["stats64"][direction]["packets"] for direction in ("rx", "tx"))
 
     def attach_client_program(self, folder: Path | None) -> None:
         """Attaches a program to the clients' interface that passes everything; None detaches it."""

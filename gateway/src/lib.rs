@@ -19,12 +19,12 @@ mod netlink;
 pub mod passing;
 pub mod privileges;
 pub mod rate_limit;
+pub mod routes;
 pub mod server;
 pub mod signals;
 pub mod systemd;
 pub mod udp_limit;
 pub mod user;
-pub mod ways;
 
 /// The version, and a digest of the sources that this program was built from: two builds have the
 /// same one if their sources and features are the same.

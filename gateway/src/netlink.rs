@@ -78,7 +78,7 @@ impl Netlink {
 
     /// Returns the interface through which this machine's packets for `address` leave; `None` if
     /// they go nowhere.
-    pub(crate) fn way_to(&mut self, address: IpAddr) -> io::Result<Option<u32>> {
+    pub(crate) fn route_to(&mut self, address: IpAddr) -> io::Result<Option<u32>> {
         let route = self.route(address)?;
         let attributes = route.as_ref().and_then(|body| body.get(RTMSG..)).unwrap_or_default();
         Ok(find(attributes, RTA_OIF).and_then(word))
@@ -86,7 +86,7 @@ impl Netlink {
 
     /// Returns the interface through which a datagram between these two would leave; `None` if it
     /// goes nowhere.
-    pub(crate) fn way_of_datagram(
+    pub(crate) fn route_of_datagram(
         &mut self,
         from: SocketAddr,
         to: SocketAddr,
@@ -283,10 +283,10 @@ mod tests {
         assert_eq!(lo.address, [0; 6]);
         assert!(netlink.is_local("127.0.0.1".parse().expect("an address")).expect("an answer"));
         assert!(netlink.is_local("127.1.2.3".parse().expect("an address")).expect("an answer"));
-        let way = netlink.way_to("127.0.0.1".parse().expect("an address")).expect("an answer");
-        assert_eq!(way, Some(lo.index));
+        let route = netlink.route_to("127.0.0.1".parse().expect("an address")).expect("an answer");
+        assert_eq!(route, Some(lo.index));
         let [from, to] = ["127.0.0.1:53", "127.0.0.2:4000"].map(|at| at.parse().expect("a socket"));
-        assert_eq!(netlink.way_of_datagram(from, to).expect("an answer"), Some(lo.index));
+        assert_eq!(netlink.route_of_datagram(from, to).expect("an answer"), Some(lo.index));
         // TEST-NET-1 (RFC 5737) belongs to nobody.
         assert!(!netlink.is_local("192.0.2.53".parse().expect("an address")).expect("an answer"));
     }

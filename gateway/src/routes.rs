@@ -1,5 +1,5 @@
-//! The ways by which replies leave this machine. A gateway turns the server's datagrams into TCP
-//! only if they leave through one of its interfaces. If the way to a client leads through another
+//! The routes by which replies leave this machine. A gateway turns the server's datagrams into TCP
+//! only if they leave through one of its interfaces. If the route to a client leads through another
 //! interface, its replies stay datagrams, which the client's TCP never sees. The kernel's TCP
 //! answers that client after `patience`.
 
@@ -28,13 +28,13 @@ pub fn caveats(interfaces: &[Interface]) -> Vec<String> {
     all.into_iter().map(line).collect()
 }
 
-/// Looks up the ways of replies while a gateway runs.
+/// Looks up the routes of replies while a gateway runs.
 #[derive(Debug)]
-pub struct Ways {
+pub struct Routes {
     netlink: Netlink,
 }
 
-impl Ways {
+impl Routes {
     /// Opens the socket, which needs no privilege.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Ways {
         to: SocketAddr,
         served: &[Interface],
     ) -> Option<String> {
-        let index = self.netlink.way_of_datagram(from, to).ok()??;
+        let index = self.netlink.route_of_datagram(from, to).ok()??;
         if served.iter().any(|interface| interface.index == index) {
             return None;
         }

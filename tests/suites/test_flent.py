@@ -85,7 +85,7 @@ def test_files_have_flents_series(whole: tuple[SuiteRun, Path]) -> None:
     document = json.loads(gzip.decompress((folder / "flent/rrul-cake.flent.gz").read_bytes()))
     assert document["version"] == 4 and document["metadata"]["NAME"] == "rrul"
     assert document["metadata"]["LENGTH"] == 10 and document["metadata"]["TOTAL_LENGTH"] == 20
-    names = {f"TCP {way} {mark}" for way in ("upload", "download") for mark in ("BE", "EF", "sum")}
+    names = {f"TCP {to} {mark}" for to in ("upload", "download") for mark in ("BE", "EF", "sum")}
     assert names | {"TCP totals", "Ping (ms) UDP BK", "Ping (ms) avg"} <= document["results"].keys()
     xs = document["x_values"]
     assert xs[1] == 0.2 and xs[-1] == 20.0

@@ -31,7 +31,7 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
         mtu: 1500,
         middlebox: None,
     };
-    let way = |from, to, link| Path { from, to, links: vec![link] };
+    let path = |from, to, link| Path { from, to, links: vec![link] };
     Plan {
         seed: 1,
         end: Time::ZERO + Span::from_secs(60),
@@ -40,7 +40,7 @@ fn network(mbit: u64, delay: Span, queue: Queue) -> Plan {
         nodes: vec!["a".into(), "b".into()],
         links: vec![link("there", 0, 1, queue), link("back", 1, 0, fifo(10_000))],
         tcp: vec![tcp::Config::profile("linux-6").expect("the profile exists")],
-        paths: vec![way(0, 1, 0), way(1, 0, 1)],
+        paths: vec![path(0, 1, 0), path(1, 0, 1)],
         applications: Vec::new(),
         queue_monitors: vec![Monitor { link: 0, interval: Span::from_ms(10) }],
         link_monitors: Vec::new(),

@@ -48,7 +48,7 @@ const SERVER: Server = Server {
 struct Line {
     now: Time,
     ends: [quic::Endpoint; 2],
-    on_way: Vec<(Time, usize, Datagram)>,
+    in_flight: Vec<(Time, usize, Datagram)>,
     /// Datagrams that each end has sent.
     sent: [usize; 2],
     loses: [Vec<usize>; 2],
@@ -65,7 +65,7 @@ impl Line {
         Self {
             now: Time::ZERO,
             ends: [end(true), end(false)],
-            on_way: Vec::new(),
+            in_flight: Vec::new(),
             sent: [0; 2],
             loses: Default::default(),
             query,
@@ -80,12 +80,12 @@ impl Line {
     fn run(&mut self) {
         self.flush(0);
         while self.answered_at.is_none() {
-            let landing = self.on_way.iter().map(|&(at, ..)| at).min();
+            let landing = self.in_flight.iter().map(|&(at, ..)| at).min();
             let timers = self.ends.iter().filter_map(quic::Endpoint::next_timeout);
             let Some(next) = timers.chain(landing).min() else { return };
             self.now = self.now.max(next);
-            if let Some(place) = self.on_way.iter().position(|&(at, ..)| at <= self.now) {
-                let (_, side, datagram) = self.on_way.remove(place);
+            if let Some(place) = self.in_flight.iter().position(|&(at, ..)| at <= self.now) {
+                let (_, side, datagram) = self.in_flight.remove(place);
                 self.ends[side].handle_datagram(self.now, &datagram, false);
                 self.flush(side);
             } else {
@@ -116,7 +116,7 @@ impl Line {
     fn transmit(&mut self, side: usize) {
         while let Some(datagram) = self.ends[side].poll_transmit(self.now) {
             if !self.loses[side].contains(&self.sent[side]) {
-                self.on_way.push((self.now + DELAY, 1 - side, datagram));
+                self.in_flight.push((self.now + DELAY, 1 - side, datagram));
             }
             self.sent[side] += 1;
         }
@@ -129,7 +129,7 @@ struct Quinn {
     now: Time,
     endpoints: [Endpoint; 2],
     connections: [Option<(ConnectionHandle, Connection)>; 2],
-    on_way: Vec<(Time, usize, Vec<u8>)>,
+    in_flight: Vec<(Time, usize, Vec<u8>)>,
     /// Datagrams that each end has sent.
     sent: [usize; 2],
     loses: [Vec<usize>; 2],
@@ -191,7 +191,7 @@ impl Quinn {
             now: Time::ZERO,
             endpoints,
             connections: [Some(connection.expect("it may connect")), None],
-            on_way: Vec::new(),
+            in_flight: Vec::new(),
             sent: [0; 2],
             loses: Default::default(),
             query,
@@ -209,7 +209,7 @@ impl Quinn {
     fn run(&mut self) {
         self.flush(0);
         while self.answered_at.is_none() {
-            let landing = self.on_way.iter().map(|&(at, ..)| at).min();
+            let landing = self.in_flight.iter().map(|&(at, ..)| at).min();
             let began = self.began;
             let timers =
                 self.connections.iter_mut().flatten().filter_map(|(_, c)| c.poll_timeout());
@@ -219,8 +219,8 @@ impl Quinn {
             });
             let Some(next) = timers.chain(landing).min() else { return };
             self.now = self.now.max(next);
-            if let Some(place) = self.on_way.iter().position(|&(at, ..)| at <= self.now) {
-                let (_, side, data) = self.on_way.remove(place);
+            if let Some(place) = self.in_flight.iter().position(|&(at, ..)| at <= self.now) {
+                let (_, side, data) = self.in_flight.remove(place);
                 self.land(side, &data);
                 self.flush(side);
             } else {
@@ -268,7 +268,7 @@ impl Quinn {
                 side,
                 &mut self.sent,
                 &self.loses,
-                &mut self.on_way,
+                &mut self.in_flight,
             );
             self.stream = connection.streams().open(Dir::Bi);
             let stream = self.stream.expect("a stream is allowed");
@@ -306,7 +306,7 @@ impl Quinn {
             side,
             &mut self.sent,
             &self.loses,
-            &mut self.on_way,
+            &mut self.in_flight,
         );
     }
 
@@ -317,12 +317,12 @@ impl Quinn {
         side: usize,
         sent: &mut [usize; 2],
         loses: &[Vec<usize>; 2],
-        on_way: &mut Vec<(Time, usize, Vec<u8>)>,
+        in_flight: &mut Vec<(Time, usize, Vec<u8>)>,
     ) {
         let mut out = Vec::new();
         while let Some(transmit) = connection.poll_transmit(now, 1, &mut out) {
             if !loses[side].contains(&sent[side]) {
-                on_way.push((at + DELAY, 1 - side, out[..transmit.size].to_vec()));
+                in_flight.push((at + DELAY, 1 - side, out[..transmit.size].to_vec()));
             }
             sent[side] += 1;
             out.clear();

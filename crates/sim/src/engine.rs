@@ -465,9 +465,9 @@ impl Simulation {
         let mut routers = packet.hop;
         if let Frame::TooBig { router, .. } = frame {
             // The packet's path begins at this link.
-            let way = self.network.paths.links_of(packet.way);
-            let before =
-                way.take_while(|&link| self.plan.links[link as usize].from != router as usize);
+            let direction = self.network.paths.links_of(packet.direction);
+            let before = direction
+                .take_while(|&link| self.plan.links[link as usize].from != router as usize);
             routers = routers.saturating_sub(before.count() as u8);
         }
         let said = segment.map_or_else(Vec::new, |segment| self.said(at, packet, &segment));

@@ -288,12 +288,12 @@ impl Flows {
     }
 }
 
-/// Reads ahead the connection at the end of a way.
+/// Reads ahead the connection at the end of a direction.
 impl Prefetch<u32> for Flows {
     #[inline(always)]
-    fn prefetch(&self, way: u32, step: Step) -> u32 {
-        match &self.table[way as usize / 2] {
-            Flow::Tcp(connection) => connection.prefetch(way, step),
+    fn prefetch(&self, direction: u32, step: Step) -> u32 {
+        match &self.table[direction as usize / 2] {
+            Flow::Tcp(connection) => connection.prefetch(direction, step),
             Flow::Quic(_) | Flow::Udp(_) | Flow::Free(_) => 0,
         }
     }

@@ -175,8 +175,8 @@ impl Network {
     pub(crate) fn send(&mut self, now: Time, mut packet: Packet) {
         if let Some(one_way) = &mut self.one_way {
             packet.extra = if packet.is_of_host() {
-                let Packet { way, extra, bytes, .. } = packet;
-                one_way.give_ticket(now, way, extra, (bytes, packet.ecn()))
+                let Packet { direction, extra, bytes, .. } = packet;
+                one_way.give_ticket(now, direction, extra, (bytes, packet.ecn()))
             } else {
                 one_way.give_blank_ticket(packet.extra)
             };
@@ -184,7 +184,7 @@ impl Network {
                 self.losses.wake(now);
             }
         }
-        let first = self.paths.hop(packet.way, 0);
+        let first = self.paths.hop(packet.direction, 0);
         debug_assert!(!first.is_none(), "the plan was checked: a path has links");
         // The packet enters its first link at once, so nobody asks which link it came from.
         self.forward(now, packet, first, first.place());
@@ -429,7 +429,7 @@ impl Network {
 
     /// Handles a fragment that has reached its host. Returns the datagram once it is complete.
     pub(crate) fn assemble(&mut self, now: Time, fragment: &Packet) -> Option<Packet> {
-        let (_, link) = self.paths.ends(fragment.way);
+        let (_, link) = self.paths.ends(fragment.direction);
         match self.fragments.arrive(now, fragment, link) {
             Assembly::Incomplete => None,
             Assembly::Whole(whole) => Some(whole),
@@ -463,7 +463,7 @@ impl Network {
             Passage::Arrives(arrives_at) => Some(arrives_at),
             Passage::Lost | Passage::Dropped(_) => None,
         };
-        let (first, last) = self.paths.ends(packet.way);
+        let (first, last) = self.paths.ends(packet.direction);
         let kind = packet.kind();
         let whole = (kind == PacketKind::Fragment).then(|| *self.fragments.whole(&packet));
         let shown = whole.unwrap_or(packet);

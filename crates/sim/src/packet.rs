@@ -18,8 +18,8 @@ pub(crate) use segments::OptionPool;
 /// A packet on its way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {
-    /// Its flow and direction: twice the flow's number, plus one on the way back.
-    pub(crate) way: u32,
+    /// Its flow and direction: twice the flow's number, plus one for the direction back.
+    pub(crate) direction: u32,
     /// TCP: the sequence number. UDP: the socket at the flow's first end.
     a: u32,
     /// TCP: the acknowledgement number. UDP: the message's tag.
@@ -62,11 +62,11 @@ pub(crate) enum PacketKind {
     Arp(Arp),
 }
 
-/// The fields that all packets of a way share.
+/// The fields that all packets of a direction share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// Twice the flow's number, plus one on the way back.
-    pub(crate) way: u32,
+    /// Twice the flow's number, plus one for the direction back.
+    pub(crate) direction: u32,
     pub(crate) label: Label,
 }
 
@@ -89,15 +89,15 @@ impl Label {
     }
 
     #[inline(always)]
-    pub(crate) const fn on_way(self, way: u32) -> Stamp {
-        Stamp { way, label: self }
+    pub(crate) const fn in_direction(self, direction: u32) -> Stamp {
+        Stamp { direction, label: self }
     }
 }
 
 impl Stamp {
     #[cfg(test)]
-    pub(crate) const fn new(way: u32, generation: u8, foreground: bool) -> Self {
-        Label::new(generation, foreground).on_way(way)
+    pub(crate) const fn new(direction: u32, generation: u8, foreground: bool) -> Self {
+        Label::new(generation, foreground).in_direction(direction)
     }
 }
 
@@ -181,13 +181,13 @@ impl Packet {
     /// Returns the flow that it belongs to.
     #[inline]
     pub(crate) fn flow(&self) -> u32 {
-        self.way / 2
+        self.direction / 2
     }
 
     /// Returns whether it goes from the flow's second end to its first.
     #[inline]
     pub(crate) fn goes_back(&self) -> bool {
-        !self.way.is_multiple_of(2)
+        !self.direction.is_multiple_of(2)
     }
 
     /// Returns a number that tells flows apart: each connection's data and acknowledgements, each
@@ -195,7 +195,7 @@ impl Packet {
     #[inline]
     pub(crate) fn flow_hash(&self) -> u64 {
         let part = if self.is_tcp() { u32::from(self.generation) } else { self.hashed_part() };
-        mix(u64::from(self.way) << 32 | u64::from(part), 0)
+        mix(u64::from(self.direction) << 32 | u64::from(part), 0)
     }
 
     /// Returns the part of `flow_hash` for packets other than TCP. Linux's flow dissector reads no

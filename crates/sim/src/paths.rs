@@ -14,9 +14,9 @@ pub(crate) struct Paths {
     starts: Vec<u32>,
     /// The nodes at the start and at the end of each path.
     nodes: Vec<[u32; 2]>,
-    /// Where the path of each *way* begins in `hops`. A flow has two ways: one from its first end
-    /// to its second, and one back.
-    of_way: Vec<u32>,
+    /// Where the path of each direction begins in `hops`. A flow has two directions: one from its
+    /// first end to its second, and one back.
+    of_direction: Vec<u32>,
 }
 
 /// Where packets go from the end of a link: the same hop on all paths, or different ones. Takes
@@ -49,29 +49,29 @@ impl Paths {
             hops.push(MaybeIndex::NONE);
         }
         let nodes = plan.paths.iter().map(|path| [path.from as u32, path.to as u32]).collect();
-        Self { hops, starts, nodes, of_way: Vec::new() }
+        Self { hops, starts, nodes, of_direction: Vec::new() }
     }
 
-    /// Makes room for the ways of this many flows.
+    /// Makes room for the directions of this many flows.
     pub(crate) fn reserve(&mut self, flows: usize) {
-        self.of_way.reserve_exact((2 * flows).saturating_sub(self.of_way.len()));
+        self.of_direction.reserve_exact((2 * flows).saturating_sub(self.of_direction.len()));
     }
 
     /// Sets the paths that a flow takes, there and back: indices into the plan's paths. Flows are
     /// numbered from 0; a number may be used again.
     pub(crate) fn assign(&mut self, flow: u32, there: u32, back: u32) {
-        let ways = 2 * flow as usize;
-        if self.of_way.len() < ways + 2 {
-            self.of_way.resize(ways + 2, 0);
+        let directions = 2 * flow as usize;
+        if self.of_direction.len() < directions + 2 {
+            self.of_direction.resize(directions + 2, 0);
         }
-        self.of_way[ways] = self.starts[there as usize];
-        self.of_way[ways + 1] = self.starts[back as usize];
+        self.of_direction[directions] = self.starts[there as usize];
+        self.of_direction[directions + 1] = self.starts[back as usize];
     }
 
-    /// Returns hop number `hop` of a way: a link, or a host.
+    /// Returns hop number `hop` of a direction: a link, or a host.
     #[inline(always)]
-    pub(crate) fn hop(&self, way: u32, hop: u8) -> MaybeIndex {
-        self.hops[self.of_way[way as usize] as usize + usize::from(hop)]
+    pub(crate) fn hop(&self, direction: u32, hop: u8) -> MaybeIndex {
+        self.hops[self.of_direction[direction as usize] as usize + usize::from(hop)]
     }
 
     /// Returns the next hop of a packet that has reached the end of a link.
@@ -79,31 +79,33 @@ impl Paths {
     pub(crate) fn after(&self, link: Next, packet: &Packet) -> MaybeIndex {
         match link.get() {
             Some(hop) => hop,
-            None => self.hop(packet.way, packet.hop),
+            None => self.hop(packet.direction, packet.hop),
         }
     }
 
-    /// Returns the links of a way, in order.
-    pub(crate) fn links_of(&self, way: u32) -> impl Iterator<Item = u32> + '_ {
-        self.hops[self.of_way[way as usize] as usize..].iter().map_while(|hop| hop.get())
+    /// Returns the links of a direction, in order.
+    pub(crate) fn links_of(&self, direction: u32) -> impl Iterator<Item = u32> + '_ {
+        self.hops[self.of_direction[direction as usize] as usize..]
+            .iter()
+            .map_while(|hop| hop.get())
     }
 
-    /// Returns the first and the last link of a way.
-    pub(crate) fn ends(&self, way: u32) -> (u32, u32) {
-        let mut links = self.links_of(way);
+    /// Returns the first and the last link of a direction.
+    pub(crate) fn ends(&self, direction: u32) -> (u32, u32) {
+        let mut links = self.links_of(direction);
         let first = links.next().expect("the plan was checked: a path has links");
         (first, links.last().unwrap_or(first))
     }
 
-    /// Returns where a path of the plan begins in `hops`. It is the same for all ways along that
-    /// path.
+    /// Returns where a path of the plan begins in `hops`. It is the same for all directions along
+    /// that path.
     pub(crate) fn start(&self, path: u32) -> u32 {
         self.starts[path as usize]
     }
 
-    /// Returns where the path of a way begins in `hops`.
-    pub(crate) fn start_of(&self, way: u32) -> u32 {
-        self.of_way[way as usize]
+    /// Returns where the path of a direction begins in `hops`.
+    pub(crate) fn start_of(&self, direction: u32) -> u32 {
+        self.of_direction[direction as usize]
     }
 
     /// Returns the nodes at the start and at the end of a path of the plan.

@@ -43,8 +43,8 @@ pub(crate) struct Prefetcher {
 struct Lists {
     events: Vec<Event>,
     landings: Vec<Landing>,
-    /// Ways of the TCP packets that reach their hosts.
-    ways: Vec<u32>,
+    /// Directions of the TCP packets that reach their hosts.
+    directions: Vec<u32>,
     /// Flow hashes of the packets that reach a scheduled link.
     flow_hashes: Vec<u64>,
     leaving: Vec<Packet>,
@@ -60,8 +60,8 @@ struct Landing {
     place: MaybeIndex,
     /// The place of the packet behind it.
     behind: MaybeIndex,
-    /// The way, for a TCP packet.
-    way: Option<u32>,
+    /// The direction, for a TCP packet.
+    direction: Option<u32>,
     /// Where it goes next: a link, or a host.
     next: MaybeIndex,
 }
@@ -98,15 +98,15 @@ impl Prefetcher {
     /// Reads what the next events will need.
     #[inline(never)]
     pub(crate) fn prefetch(&mut self, network: &Network, flows: &Flows) {
-        let Lists { events, landings, ways, flow_hashes, .. } = &mut self.lists;
+        let Lists { events, landings, directions, flow_hashes, .. } = &mut self.lists;
         events.clear();
         self.due_at = network.agenda.foresee(events).into();
         find_packets(events, landings, network);
-        read_where_they_go(landings, ways, flow_hashes, network);
-        read_where_answers_go(ways, network);
+        read_where_they_go(landings, directions, flow_hashes, network);
+        read_where_answers_go(directions, network);
         for step in [Step::First, Step::Second, Step::Third] {
-            for &way in ways.iter() {
-                black_box(flows.prefetch(way, step));
+            for &direction in directions.iter() {
+                black_box(flows.prefetch(direction, step));
             }
         }
     }
@@ -137,7 +137,7 @@ impl Prefetcher {
         links.clear();
         links.extend(leaving.iter().filter_map(|packet| {
             // The hop that the packet will have at the end of this link.
-            network.paths.hop(packet.way, packet.hop + 1).get()
+            network.paths.hop(packet.direction, packet.hop + 1).get()
         }));
         for &link in links.iter() {
             black_box(network.links[link as usize].prefetch((), Step::First));
@@ -156,33 +156,34 @@ fn find_packets(events: &[Event], landings: &mut Vec<Landing>, network: &Network
         if let &Event::Landing(link) = event {
             black_box(links[link as usize].prefetch((), Step::First));
             let (place, _) = links[link as usize].flight_ends();
-            landings.push(Landing { link, place, behind: none, way: None, next: none });
+            landings.push(Landing { link, place, behind: none, direction: None, next: none });
         }
     }
     for landing in landings.iter_mut() {
         // Without a packet the event is out of date.
         let Some((packet, behind)) = network.flights.first(landing.place) else { continue };
         landing.behind = behind;
-        landing.way = packet.is_tcp().then_some(packet.way);
+        landing.direction = packet.is_tcp().then_some(packet.direction);
         black_box(packet.bytes);
         landing.next = network.paths.after(links[landing.link as usize].next, packet);
     }
 }
 
-/// Reads the links that packets reach next, and lists the ways of TCP packets that reach hosts.
+/// Reads the links that packets reach next, and lists the directions of TCP packets that reach
+/// hosts.
 fn read_where_they_go(
     landings: &[Landing],
-    ways: &mut Vec<u32>,
+    directions: &mut Vec<u32>,
     flow_hashes: &mut Vec<u64>,
     network: &Network,
 ) {
-    ways.clear();
+    directions.clear();
     flow_hashes.clear();
     let mut entered = None;
-    for &Landing { place, behind, way, next, .. } in landings {
+    for &Landing { place, behind, direction, next, .. } in landings {
         black_box(network.flights.prefetch(behind, Step::First));
         let Some(next) = next.get() else {
-            ways.extend(way);
+            directions.extend(direction);
             continue;
         };
         let link = &network.links[next as usize];
@@ -204,10 +205,10 @@ fn read_where_they_go(
 }
 
 /// Reads the links that the hosts' answers take, up to the first one that keeps packets.
-fn read_where_answers_go(ways: &[u32], network: &Network) {
+fn read_where_answers_go(directions: &[u32], network: &Network) {
     for step in [Step::First, Step::Second] {
-        for way in ways {
-            for link in network.paths.links_of(way ^ 1) {
+        for direction in directions {
+            for link in network.paths.links_of(direction ^ 1) {
                 if step == Step::First {
                     black_box(network.links[link as usize].prefetch((), step));
                 } else {

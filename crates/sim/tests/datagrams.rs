@@ -19,7 +19,7 @@ fn quiet(pairs: usize, queue: u32, seconds: u64) -> Plan {
     plan
 }
 
-/// The way of pair 0, from left to right.
+/// The path of pair 0, from left to right.
 fn stream() -> Stream {
     Stream { name: "stream".into(), there: 0, back: 1, start: Time::ZERO, stop: None }
 }
@@ -231,7 +231,7 @@ fn a_trace_is_sent_as_it_is_listed_and_again() {
 #[test]
 fn a_packet_that_another_overtakes_is_counted() {
     let mut plan = quiet(1, 100, 2);
-    // The way gets 10 ms shorter at 1 s. Packets are 4 ms apart, so the first on the shorter way
+    // The path gets 10 ms shorter at 1 s. Packets are 4 ms apart, so the first on the shorter path
     // overtakes two.
     plan.changes.push(narrows_sim::plan::LinkChange {
         at: Time::from_ps(S),

@@ -76,11 +76,11 @@ fn plan(dialogue: &Dialogue) -> Plan {
 
 /// Returns the bytes that TCP carried for each attempt: its packets without their headers, which
 /// have the timestamps option.
-fn payloads(simulation: &Simulation, way: &str) -> Vec<f64> {
+fn payloads(simulation: &Simulation, direction: &str) -> Vec<f64> {
     const HEADERS: f64 = 52.0;
     const MORE_IN_SYN: f64 = 8.0;
-    let packets = attempts(simulation, &format!("packets_{way}"));
-    let bytes = attempts(simulation, &format!("bytes_{way}"));
+    let packets = attempts(simulation, &format!("packets_{direction}"));
+    let bytes = attempts(simulation, &format!("bytes_{direction}"));
     bytes
         .iter()
         .zip(packets)
@@ -335,8 +335,8 @@ fn https_takes_as_many_round_trips_as_tls() {
     let (_, transport) = table.columns.iter().find(|(name, _)| *name == "transport").expect("it");
     assert!(matches!(transport, Column::Text(names) if *names == ["https"; 3]));
     // A query of 40 bytes and a reply of 745; a record for each write.
-    let bytes = |way: &str| {
-        let (packets, bytes) = (format!("packets_{way}"), format!("bytes_{way}"));
+    let bytes = |direction: &str| {
+        let (packets, bytes) = (format!("packets_{direction}"), format!("bytes_{direction}"));
         let packets = attempts(&simulation, &packets);
         attempts(&simulation, &bytes).iter().zip(packets).map(|(b, p)| b - 52.0 * p).collect()
     };

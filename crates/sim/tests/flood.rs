@@ -30,8 +30,8 @@ fn syns(per_second: u64) -> Flood {
 fn plan(flood: Flood, backlog: u32, limits: HalfOpenLimits, seconds: u64) -> Plan {
     let near = Span::from_ms(20);
     let two_way = |name: &str, from, to| {
-        [(from, to, "forward"), (to, from, "backward")].map(|(from, to, way)| {
-            link(&format!("{name}.{way}"), from, to, 10_000, near, pfifo(100_000))
+        [(from, to, "forward"), (to, from, "backward")].map(|(from, to, direction)| {
+            link(&format!("{name}.{direction}"), from, to, 10_000, near, pfifo(100_000))
         })
     };
     let client = Client {

@@ -59,7 +59,7 @@ fn star(servers: usize, mbit: u64, queue: u32) -> Plan {
     }
 }
 
-fn way(server: usize) -> RoundTrip {
+fn round_trip(server: usize) -> RoundTrip {
     RoundTrip { there: 2 * server, back: 2 * server + 1 }
 }
 
@@ -77,7 +77,7 @@ fn add(plan: &mut Plan, kinds: [Kind; 2]) {
 fn incast(servers: usize, segments: u64) -> Incast {
     Incast {
         responder: 1,
-        servers: (0..servers).map(way).collect(),
+        servers: (0..servers).map(round_trip).collect(),
         tcp: 0,
         start: Time::ZERO + Span::from_ms(10),
         rounds: 1,
@@ -243,7 +243,7 @@ fn object(after: &[usize]) -> Object {
 fn page(objects: Vec<Object>) -> Page {
     Page {
         responder: 1,
-        servers: vec![way(0)],
+        servers: vec![round_trip(0)],
         tcp: 0,
         browsers: 1,
         start: Time::ZERO + Span::from_ms(10),
@@ -338,7 +338,7 @@ fn each_server_has_its_connections() {
     let mut elsewhere = object(&[0]);
     elsewhere.server = 1;
     let objects = vec![object(&[]), object(&[0]), elsewhere];
-    let page = Page { servers: vec![way(0), way(1)], ..http_2(page(objects)) };
+    let page = Page { servers: vec![round_trip(0), round_trip(1)], ..http_2(page(objects)) };
     let simulation = run_page(far(2), page);
     assert_eq!(numbers(&table(&simulation, "pages"), "connections"), [2.0]);
     let took = load_times(&simulation)[0];
@@ -362,7 +362,7 @@ fn a_page_of_which_an_object_never_comes_fails() {
     let mut elsewhere = object(&[0]);
     elsewhere.server = 1;
     let objects = vec![object(&[]), elsewhere, object(&[1])];
-    let page = Page { servers: vec![way(0), way(1)], loads: 2, ..page(objects) };
+    let page = Page { servers: vec![round_trip(0), round_trip(1)], loads: 2, ..page(objects) };
     let simulation = run_page(plan, page);
     let rows = table(&simulation, "pages");
     assert_eq!(numbers(&rows, "failed"), [1.0, 1.0]);
@@ -440,7 +440,7 @@ fn run_with_names(mut plan: Plan, names: usize, cached: f64, page: Page) -> Simu
     add(
         &mut plan,
         [
-            Kind::Page(Page { servers: vec![way(0); names], resolver, ..page }),
+            Kind::Page(Page { servers: vec![round_trip(0); names], resolver, ..page }),
             responder(Span::ZERO),
         ],
     );

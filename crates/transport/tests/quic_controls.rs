@@ -65,7 +65,7 @@ struct Link {
     queue: Box<dyn Qdisc<Waiting>>,
     /// When the link has sent the current packet.
     free_at: Option<Time>,
-    on_way: [VecDeque<(Time, Datagram, bool)>; 2],
+    in_flight: [VecDeque<(Time, Datagram, bool)>; 2],
     /// Whether the way back is cut, and a datagram of the server that is lost in so many.
     is_cut: bool,
     loses: Option<usize>,
@@ -90,7 +90,7 @@ impl Link {
             ends: [end(true), end(false)],
             queue: Box::new(queue),
             free_at: None,
-            on_way: Default::default(),
+            in_flight: Default::default(),
             is_cut: false,
             loses: None,
             passed: Vec::new(),
@@ -104,7 +104,7 @@ impl Link {
         while let Some(datagram) = self.ends[side].poll_transmit(self.now) {
             if side == 0 {
                 if !self.is_cut {
-                    self.on_way[1].push_back((self.now + HALF, datagram, false));
+                    self.in_flight[1].push_back((self.now + HALF, datagram, false));
                 }
                 continue;
             }
@@ -130,7 +130,7 @@ impl Link {
         self.passed.push((self.now, bytes, self.now.since(packet.arrived_at)));
         let marked = packet.ecn == Ecn::Ce;
         self.marked += u64::from(marked);
-        self.on_way[0].push_back((free_at + HALF, packet.datagram, marked));
+        self.in_flight[0].push_back((free_at + HALF, packet.datagram, marked));
     }
 
     /// Lets the client ask, the server answer with `bytes`, and time pass until `until`.
@@ -140,7 +140,7 @@ impl Link {
             self.flush(0);
         }
         loop {
-            let landing = |side: usize| self.on_way[side].front().map(|&(at, ..)| at);
+            let landing = |side: usize| self.in_flight[side].front().map(|&(at, ..)| at);
             let timers = self.ends.iter().filter_map(Endpoint::next_timeout);
             let times = [landing(0), landing(1), self.free_at].into_iter().flatten();
             let next = times.chain(timers).min();
@@ -150,8 +150,8 @@ impl Link {
                 self.send_next();
             }
             for side in 0..2 {
-                while self.on_way[side].front().is_some_and(|&(at, ..)| at <= self.now)
-                    && let Some((_, datagram, marked)) = self.on_way[side].pop_front()
+                while self.in_flight[side].front().is_some_and(|&(at, ..)| at <= self.now)
+                    && let Some((_, datagram, marked)) = self.in_flight[side].pop_front()
                 {
                     self.ends[side].handle_datagram(self.now, &datagram, marked);
                     self.flush(side);

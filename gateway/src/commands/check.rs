@@ -12,7 +12,7 @@ use narrows_gateway::filters::{self, Finding};
 use narrows_gateway::interface::{Interface, local_addresses};
 use narrows_gateway::keys::Secret;
 use narrows_gateway::udp_limit::{Asked, Limit, Question, Wanted};
-use narrows_gateway::{server, ways};
+use narrows_gateway::{routes, server};
 use serde_json::{Value, json};
 
 use super::{Failure, put};
@@ -90,7 +90,7 @@ pub(crate) fn check(config: &Config, matches: &ArgMatches) -> Result<(), Failure
         }
         report.of.clear();
         beside(config, &mut report);
-        report.warnings.extend(ways::caveats(&interfaces));
+        report.warnings.extend(routes::caveats(&interfaces));
         servers(config, question, &mut report);
     }
     if matches.get_flag("deep") {

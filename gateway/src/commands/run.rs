@@ -391,7 +391,7 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
     use narrows_gateway::interface::Interface;
     use narrows_gateway::kernel::Gateway;
     use narrows_gateway::kernel::links::XdpMode;
-    use narrows_gateway::ways;
+    use narrows_gateway::routes;
     let interfaces =
         config.interfaces.iter().map(|name| Interface::find(name)).collect::<Result<Vec<_>, _>>();
     let interfaces = interfaces.map_err(Failure::start)?;
@@ -407,7 +407,7 @@ fn start_kernel(config: &Config, secret: Option<Secret>) -> Result<Box<dyn DataP
             let of_one = |facts: &Facts| facts.caveats(config.mode, native);
             let mut all: Vec<String> = facts.iter().flat_map(of_one).collect();
             all.dedup();
-            for what in all.into_iter().chain(ways::caveats(&interfaces)) {
+            for what in all.into_iter().chain(routes::caveats(&interfaces)) {
                 log(
                     Level::Warning,
                     "caveat",

@@ -32,15 +32,15 @@ use crate::core::{Counter, Latencies};
 use crate::interface::Interface;
 use crate::keys::{Secret, boot_ns, unix_s};
 use crate::log::{Level, log};
-use crate::ways::Ways;
+use crate::routes::Routes;
 
 /// A gateway that is attached to an interface. [`Gateway::detach`] ends it; if it is dropped, it
 /// stays attached.
 #[derive(Debug)]
 pub struct Gateway {
     interfaces: Vec<Interface>,
-    ways: Option<Ways>,
-    ways_told: BTreeMap<String, Instant>,
+    routes: Option<Routes>,
+    routes_warned: BTreeMap<String, Instant>,
     pins: Pins,
     started_at: u64,
     mode: XdpMode,
@@ -211,7 +211,7 @@ impl Gateway {
         let mut waiting = Vec::new();
         let swept = self.sweeper.sweep(&maps, times, &servers, &mut waiting)?;
         for (client, server) in waiting {
-            self.look_at_way(client, server);
+            self.look_at_route(client, server);
         }
         self.count(Counter::Expired, swept.expired)?;
         self.swept = swept;
@@ -222,13 +222,13 @@ impl Gateway {
 
     /// Logs the interface through which the reply to a waiting client would leave, if the gateway
     /// does not serve that interface and has not named it recently.
-    fn look_at_way(&mut self, client: SocketAddr, server: SocketAddr) {
-        let Some(ways) = &mut self.ways else { return };
-        let Some(name) = ways.beyond(server, client, &self.interfaces) else { return };
-        if self.ways_told.get(&name).is_some_and(|at| at.elapsed() < WAYS_AGAIN) {
+    fn look_at_route(&mut self, client: SocketAddr, server: SocketAddr) {
+        let Some(routes) = &mut self.routes else { return };
+        let Some(name) = routes.beyond(server, client, &self.interfaces) else { return };
+        if self.routes_warned.get(&name).is_some_and(|at| at.elapsed() < ROUTES_AGAIN) {
             return;
         }
-        self.ways_told.insert(name.clone(), Instant::now());
+        self.routes_warned.insert(name.clone(), Instant::now());
         log(
             Level::Warning,
             "a reply leaves by an interface that is not served, so its client waits until the kernel's TCP answers",
@@ -338,6 +338,6 @@ impl Gateway {
 /// Sweeps take at most this part of a processor's time: one in 200.
 const SHARE: u32 = 200;
 /// How long the log does not name an interface again.
-const WAYS_AGAIN: Duration = Duration::from_secs(600);
+const ROUTES_AGAIN: Duration = Duration::from_secs(600);
 /// The longest time between two sweeps.
 const SWEEP_MAX: Duration = Duration::from_secs(5);

@@ -112,9 +112,9 @@ guest() { # guest PACKAGES: boots it, and prints what it did
 
 	# no_timer_check: on a busy machine the guest misses the timer ticks that it waits for at its
 	# start.
-	way=tcg,thread=multi
-	[ -z "${KVM:-}" ] || way=kvm
-	timeout 3000 qemu-system-x86_64 -accel $way -cpu max -smp 2 -m 2G -nographic -no-reboot -nic none \
+	accel=tcg,thread=multi
+	[ -z "${KVM:-}" ] || accel=kvm
+	timeout 3000 qemu-system-x86_64 -accel $accel -cpu max -smp 2 -m 2G -nographic -no-reboot -nic none \
 		-kernel "$kernel" -initrd "$work/first.gz" -append "console=ttyS0 quiet panic=-1 mitigations=off no_timer_check" \
 		-virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
 		-virtfs local,path="$results",mount_tag=results,security_model=none \

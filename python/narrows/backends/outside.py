@@ -273,7 +273,7 @@ class Outside:
 
 
 def _places(scenario: Scenario) -> list[str]:
-    return [f"{link.name}.{way}" for link in scenario.links for way in ("forward", "backward")]
+    return [f"{link.name}.{each}" for link in scenario.links for each in ("forward", "backward")]
 
 
 def _plugin_queues(value: Any) -> Iterator[str]:

@@ -16,10 +16,10 @@ TEST = "flent-"
 DELAY_S = 5.0
 """Flent's `DELAY`: its probes begin so many seconds before its load, and end as much after it."""
 
-_TCP = re.compile(r"TCP (?P<way>upload|download)(?:(?: |::)(?P<rest>[^:]+))?")
+_TCP = re.compile(r"TCP (?P<direction>upload|download)(?:(?: |::)(?P<rest>[^:]+))?")
 _PING = re.compile(r"Ping \(ms\) (?P<rest>.+)")
 _SUMS = ("avg", "sum", "fairness")
-_WAYS = {"upload": "up", "download": "down"}
+_DIRECTIONS = {"upload": "up", "download": "down"}
 
 
 class Series(NamedTuple):
@@ -44,8 +44,9 @@ def series_of(name: str) -> Series | None:
         rest = found["rest"] or ""
         if rest in _SUMS:
             return None
-        way: Literal["upload", "download"] = "upload" if found["way"] == "upload" else "download"
-        return Series(way, "-".join(filter(None, (_WAYS[way], _slug(rest)))))
+        upload = found["direction"] == "upload"
+        direction: Literal["upload", "download"] = "upload" if upload else "download"
+        return Series(direction, "-".join(filter(None, (_DIRECTIONS[direction], _slug(rest)))))
     if (found := _PING.fullmatch(name)) and found["rest"] not in _SUMS:
         return Series("ping", _slug(found["rest"]) or "ping")
     return None
@@ -88,8 +89,8 @@ def tcp_series(group: str) -> str:
     >>> tcp_series("up-be2"), tcp_series("down-3"), tcp_series("up-cs5")
     ('TCP upload BE2', 'TCP download::3', 'TCP upload CS5')
     """
-    way, _, rest = group.partition("-")
-    base = "TCP upload" if way == "up" else "TCP download"
+    direction, _, rest = group.partition("-")
+    base = "TCP upload" if direction == "up" else "TCP download"
     if not rest:
         return base
     return f"{base}::{rest}" if rest.isdigit() else f"{base} {rest.upper()}"

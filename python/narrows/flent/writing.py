@@ -144,7 +144,7 @@ def _of_test(run: Run) -> dict[str, _Series]:
 
 
 def _general(run: Run) -> tuple[str, dict[str, _Series]]:
-    ways: dict[str, list[tuple[str, str]]] = {"download": [], "upload": []}
+    directions: dict[str, list[tuple[str, str]]] = {"download": [], "upload": []}
     ends = {each["name"]: each for each in run.scenario.get("traffic", ())}
     groups = goodput_series(run.goodput)
     # Nodes that receive what the first group sends.
@@ -153,21 +153,21 @@ def _general(run: Run) -> tuple[str, dict[str, _Series]]:
         # A group's second direction goes the other way.
         back = bool(clients & _nodes(ends.get(group, {}), "sender", "server"))
         is_upload = back == (direction == "forward")
-        ways["upload" if is_upload else "download"].append((group, direction))
+        directions["upload" if is_upload else "download"].append((group, direction))
     pings = _pings(run)
     if pings and "Ping (ms) ICMP" not in pings:
         # Flent's plots show the series of this name.
         first = next(iter(pings))
         pings = {"Ping (ms) ICMP": pings[first], **{k: v for k, v in pings.items() if k != first}}
-    if not ways["upload"]:
+    if not directions["upload"]:
         found = {
             f"TCP download::{n}": _goodput(run.goodput, *which)
-            for n, which in enumerate(ways["download"], start=1)
+            for n, which in enumerate(directions["download"], start=1)
         }
         return "tcp_ndown", {**found, **pings}
     both = {
-        f"TCP {way}": _together([_goodput(run.goodput, *which) for which in which_ones])
-        for way, which_ones in ways.items()
+        f"TCP {name}": _together([_goodput(run.goodput, *which) for which in which_ones])
+        for name, which_ones in directions.items()
         if which_ones
     }
     return "tcp_bidirectional", {**both, **pings}
@@ -285,7 +285,7 @@ def _each(series: Sequence[Sequence[float | None]], *, mean: bool = False) -> li
 def _streams(series: Mapping[str, _Series]) -> dict[str, int]:
     """How many streams a test of Flent with any number of them had."""
     counts = {
-        f"{way}_streams": sum(name.startswith(f"TCP {way}::") for name in series)
-        for way in ("upload", "download")
+        f"{direction}_streams": sum(name.startswith(f"TCP {direction}::") for name in series)
+        for direction in ("upload", "download")
     }
     return {name: count for name, count in counts.items() if count}

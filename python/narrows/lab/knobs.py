@@ -100,12 +100,12 @@ def watched(scenario: Scenario) -> Scenario:
     More samples change nothing else in a run.
     """
     link, direction = _bottleneck(scenario)
-    way = f"{link.name}.{direction}"
+    name = f"{link.name}.{direction}"
     changes: Changes = {}
     for kind in ("queues", "links"):
         sampler = getattr(scenario.monitor, kind)
         if sampler is None or not sampler.links:
-            changes[f"monitor.{kind}"] = {"links": [way], "rate": 10}
+            changes[f"monitor.{kind}"] = {"links": [name], "rate": 10}
     bulk = [group.name for group in scenario.traffic if isinstance(group, Bulk)]
     if scenario.monitor.flows is None and bulk:
         changes["monitor.flows"] = {"groups": bulk, "rate": 2}

@@ -269,8 +269,8 @@ impl Application for Calls {
         for (number, call) in calls.iter().enumerate() {
             let number = number as u32;
             let association = associate(host, call, number, PORT);
-            let directions = ["there", "back"].map(|way| {
-                Direction::new(host.random(&format!("{}/{way}", call.name)), &self.settings)
+            let directions = ["there", "back"].map(|name| {
+                Direction::new(host.random(&format!("{}/{name}", call.name)), &self.settings)
             });
             self.calls.push(Call { association, start: call.start, stop: call.stop, directions });
             for side in 0..2 {

@@ -58,7 +58,7 @@ impl Flows {
     /// Returns the fields that a datagram needs, or `None` if the flow is gone.
     pub(crate) fn stamp(&self, socket: Socket) -> Option<Stamp> {
         match self.table.get(socket.flow() as usize) {
-            Some(Flow::Udp(label)) => Some(label.on_way(socket.end)),
+            Some(Flow::Udp(label)) => Some(label.in_direction(socket.end)),
             _ => None,
         }
     }

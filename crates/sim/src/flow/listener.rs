@@ -125,7 +125,7 @@ impl Flows {
         let application = self.owners[flow as usize].applications[1];
         let place = self.listeners.iter().position(|l| l.application == application);
         let Some(place) = place else {
-            let stamp = label.on_way(2 * flow + 1);
+            let stamp = label.in_direction(2 * flow + 1);
             let reset = Packet::from_segment(stamp, &syn.reset(), &mut network.pool);
             network.send_seldom(now, reset);
             return;
@@ -140,7 +140,7 @@ impl Flows {
         }
         if admission != Admission::Dropped {
             let answer = syn_ack(&self.configs[usize::from(listener.config)], syn.seq);
-            let stamp = label.on_way(2 * flow + 1);
+            let stamp = label.in_direction(2 * flow + 1);
             let packet = Packet::from_segment(stamp, &answer, &mut network.pool);
             network.send_seldom(now, packet);
         }
@@ -157,7 +157,7 @@ impl Flows {
         let config = &configs[usize::from(*config)];
         half_open.handle_timeouts(now, |request| {
             if let Flow::Udp(label) = table[request.flow as usize] {
-                let stamp = label.on_way(2 * request.flow + 1);
+                let stamp = label.in_direction(2 * request.flow + 1);
                 let answer = syn_ack(config, Seq(request.seq));
                 let packet = Packet::from_segment(stamp, &answer, &mut network.pool);
                 network.send_seldom(now, packet);

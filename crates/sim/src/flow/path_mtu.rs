@@ -18,15 +18,15 @@ use crate::packet::Packet;
 impl Flows {
     /// Handles a router's message that a segment was too long for a link.
     pub(super) fn handle_too_big(&mut self, now: Time, packet: &Packet, network: &mut Network) {
-        let way = packet.way ^ 1;
+        let direction = packet.direction ^ 1;
         let Flow::Tcp(connection) = &mut self.table[packet.flow() as usize] else { return };
         if connection.generation() != packet.generation {
             return;
         }
-        network.learn_mtu(now, way, packet.mtu());
-        let endpoint = &mut connection.ends[way as usize % 2].endpoint;
+        network.learn_mtu(now, direction, packet.mtu());
+        let endpoint = &mut connection.ends[direction as usize % 2].endpoint;
         endpoint.handle_too_big(now, packet.quoted().seq, packet.mtu());
-        connection.flush(now, way, network);
+        connection.flush(now, direction, network);
     }
 
     /// Returns the settings of an end whose segments may be at most `most` bytes long, without

@@ -128,7 +128,7 @@ impl Flows {
 
     /// Notes that a packet was lost.
     pub(super) fn note_quic_loss(&mut self, packet: &Packet) {
-        let socket = Socket { end: packet.way, generation: packet.generation };
+        let socket = Socket { end: packet.direction, generation: packet.generation };
         if let Some(connection) = self.quic_of(socket) {
             connection.take_off(packet);
             self.collect_quic_news(socket.end);

@@ -109,8 +109,8 @@ pub(crate) struct Neighbours {
 #[derive(Debug)]
 struct Entry {
     link: u32,
-    /// The way of ARP packets on that link.
-    way: u32,
+    /// The direction of ARP packets on that link.
+    direction: u32,
     state: State,
     /// When the current timer is due. Earlier timer events are out of date.
     due_at: Option<Time>,
@@ -130,7 +130,7 @@ impl Entry {
         let mut random = Random::new(plan.seed, &name);
         Self {
             link: link as u32,
-            way: 0,
+            direction: 0,
             state: State::None,
             due_at: None,
             confirmed_at: Time::ZERO,
@@ -184,7 +184,7 @@ impl Neighbours {
     /// Sets the flow that a pair uses along its paths there and back.
     pub(crate) fn set_flow(&mut self, pair: usize, flow: u32) {
         for side in 0..2 {
-            self.entries[2 * pair + side].way = 2 * flow + side as u32;
+            self.entries[2 * pair + side].direction = 2 * flow + side as u32;
         }
     }
 
@@ -323,10 +323,10 @@ impl Network {
 
     fn send_arp(&mut self, now: Time, number: usize, arp: Arp) {
         let entry = &self.neighbours.entries[number];
-        let (way, link) = (entry.way, entry.link);
-        let packet = Packet::arp_message(way, number as u32, arp);
+        let (direction, link) = (entry.direction, entry.link);
+        let packet = Packet::arp_message(direction, number as u32, arp);
         let packet = self.with_blank_ticket(packet);
-        let hop = self.paths.hop(way, 0);
+        let hop = self.paths.hop(direction, 0);
         self.carry(now, now, packet, hop, link as usize);
     }
 

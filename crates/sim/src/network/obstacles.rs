@@ -4,7 +4,7 @@
 //! (fragments). Linux's TCP sets DF in every packet. A router therefore cannot fragment a packet
 //! that is too long: it drops it and tells the sender.
 //!
-//! - The message takes the flow's way back, starting at the router. If that way does not pass the
+//! - The message takes the flow's path back, starting at the router. If that path does not pass the
 //!   router, the message reaches the host after the delays of the links up to there, and meets no
 //!   queue.
 //! - For ten minutes (`ip_rt_mtu_expires`), a host remembers what it has learned for connections
@@ -109,7 +109,7 @@ impl Network {
     /// Sends a datagram from a host, whole or in fragments.
     pub(crate) fn send_datagram(&mut self, now: Time, packet: Packet) -> Sent {
         if packet.bytes > self.obstacles.least_mtu {
-            let links = self.paths.links_of(packet.way);
+            let links = self.paths.links_of(packet.direction);
             let mtu = links.map(|link| self.obstacles.links[link as usize].mtu).min();
             if let Some(mtu) = mtu
                 && packet.bytes > mtu
@@ -154,9 +154,9 @@ impl Network {
         first.map_or(u16::MAX, |link| self.obstacles.links[link as usize].mtu)
     }
 
-    /// Notes that a host has learned the MTU of a way.
-    pub(crate) fn learn_mtu(&mut self, now: Time, way: u32, mtu: u16) {
-        let start = self.paths.start_of(way);
+    /// Notes that a host has learned the MTU of a direction.
+    pub(crate) fn learn_mtu(&mut self, now: Time, direction: u32, mtu: u16) {
+        let start = self.paths.start_of(direction);
         let known = self.obstacles.learned.entry(start).or_insert((mtu, now));
         *known = (known.0.min(mtu), now);
     }
@@ -215,13 +215,14 @@ impl Network {
     fn answer(&mut self, at: Time, mut answer: Packet, link: u32) {
         let places = &self.obstacles.links;
         let node = places[link as usize].from;
-        let way: Vec<u32> = self.paths.links_of(answer.way).collect();
-        let last = way.len() - 1;
-        let reached = way.iter().position(|&link| places[link as usize].to == node);
+        let path: Vec<u32> = self.paths.links_of(answer.direction).collect();
+        let last = path.len() - 1;
+        let reached = path.iter().position(|&link| places[link as usize].to == node);
         let lands_at = match reached {
             Some(_) => at,
             None => {
-                let passed = self.paths.links_of(answer.way ^ 1).take_while(|&other| other != link);
+                let passed =
+                    self.paths.links_of(answer.direction ^ 1).take_while(|&other| other != link);
                 passed.fold(at, |at, link| at + places[link as usize].delay)
             }
         };
@@ -229,10 +230,10 @@ impl Network {
         // It joins the packets that reach the end of that link, and goes on with them.
         answer.hop = position as u8 + 1;
         let answer = self.with_blank_ticket(answer);
-        if let Some(next) = self.paths.hop(answer.way, answer.hop).get() {
+        if let Some(next) = self.paths.hop(answer.direction, answer.hop).get() {
             self.links[next as usize].expected += 1;
         }
-        let onto = way[position];
+        let onto = path[position];
         let event_at = self.links[onto as usize].fly(lands_at, answer, &mut self.flights);
         if let Some(event_at) = event_at {
             self.agenda.schedule(event_at, Event::Landing(onto));
@@ -305,7 +306,8 @@ mod tests {
         Network::new(&plan.topology(), &uses)
     }
 
-    /// Returns when packets reach hosts after a SYN to a port, on which way and with which flags.
+    /// Returns when packets reach hosts after a SYN to a port, in which direction, and with which
+    /// flags.
     fn arrivals(network: &mut Network, port: u16) -> Vec<(Span, u32, Flags)> {
         network.note_flow(0, [0; 2], (0, 1), [50_000, port]);
         let options = SynOptions { mss: 1460, ..SynOptions::default() };
@@ -318,7 +320,7 @@ mod tests {
             let Event::Landing(link) = event else { panic!("no {event:?} is expected") };
             if let Some(packet) = network.land(now, link) {
                 let segment = packet.into_segment(&mut network.pool);
-                arrivals.push((now.since(Time::ZERO), packet.way, segment.flags));
+                arrivals.push((now.since(Time::ZERO), packet.direction, segment.flags));
             }
         }
         arrivals

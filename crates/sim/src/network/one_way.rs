@@ -150,15 +150,15 @@ impl OneWay {
     pub(super) fn give_ticket(
         &mut self,
         at: Time,
-        way: u32,
+        direction: u32,
         extra: u32,
         (bytes, ecn): (u16, Ecn),
     ) -> u32 {
-        let of_flow = self.of_flow.get(way as usize / 2).copied().unwrap_or(NOBODY);
+        let of_flow = self.of_flow.get(direction as usize / 2).copied().unwrap_or(NOBODY);
         if of_flow == NOBODY || at < self.monitor.from || at >= self.monitor.to {
             return self.give_blank_ticket(extra);
         }
-        let class = of_flow + way % 2;
+        let class = of_flow + direction % 2;
         self.classes[class as usize].sent += 1;
         let mut ticket = Ticket { sent_at: at, extra, class, packet: NOBODY };
         if self.monitor.packets {

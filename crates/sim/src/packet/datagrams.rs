@@ -24,7 +24,7 @@ impl Packet {
     pub(crate) fn datagram(stamp: Stamp, socket: u32, message: &Message) -> Self {
         let bytes = u32::from(IP_HEADER + UDP_HEADER) + message.bytes;
         Self {
-            way: stamp.way,
+            direction: stamp.direction,
             a: socket,
             b: message.tag,
             tsval: message.notes[0],
@@ -41,7 +41,7 @@ impl Packet {
 
     /// Creates a datagram of QUIC. The message's tag is its number.
     pub(crate) fn quic(stamp: Stamp, message: &Message, ecn: Ecn) -> Self {
-        let packet = Self::datagram(stamp, stamp.way / 2, message);
+        let packet = Self::datagram(stamp, stamp.direction / 2, message);
         Self { flags: QUIC, meta: packet.meta | ecn as u8, ..packet }
     }
 
@@ -62,7 +62,7 @@ impl Packet {
     /// `mtu` (RFC 792, RFC 1191, section 4). `router` is the node that sends it.
     pub(crate) fn too_big(dropped: &Self, mtu: u16, router: u32) -> Self {
         Self {
-            way: dropped.way ^ 1,
+            direction: dropped.direction ^ 1,
             a: dropped.a,
             b: dropped.b,
             tsval: router,
@@ -78,14 +78,14 @@ impl Packet {
     }
 
     /// Creates an ARP packet from the neighbour with this entry.
-    pub(crate) const fn arp_message(way: u32, entry: u32, arp: Arp) -> Self {
+    pub(crate) const fn arp_message(direction: u32, entry: u32, arp: Arp) -> Self {
         let operation = match arp {
             Arp::Request { broadcast: false } => 0,
             Arp::Request { broadcast: true } => 1,
             Arp::Reply => 2,
         };
         Self {
-            way,
+            direction,
             a: entry,
             b: operation,
             tsval: 0,

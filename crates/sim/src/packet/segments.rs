@@ -32,7 +32,7 @@ impl Packet {
             pool.put(Options { sack: segment.sack, accurate: segment.accurate })
         };
         Self {
-            way: stamp.way,
+            direction: stamp.direction,
             a: segment.seq.0,
             b: segment.ack.0,
             tsval,
@@ -53,7 +53,7 @@ impl Packet {
         let stamped = header.timestamps.is_some();
         let (tsval, tsecr) = header.timestamps.unwrap_or_default();
         Self {
-            way: stamp.way,
+            direction: stamp.direction,
             a: header.seq.0,
             b: header.ack.0,
             tsval,
@@ -163,7 +163,7 @@ impl Packet {
         }
         let label = Label { generation: self.generation, class: self.meta & FOREGROUND };
         Some(Self::from_segment(
-            label.on_way(self.way ^ 1),
+            label.in_direction(self.direction ^ 1),
             &segment.reset(),
             &mut OptionPool::default(),
         ))

@@ -111,9 +111,9 @@ fn options_are_added_to_a_header() {
     assert_eq!(pool.in_use(), 0);
 }
 
-fn datagram(way: u32, socket: u32, tag: u32) -> Packet {
+fn datagram(direction: u32, socket: u32, tag: u32) -> Packet {
     let message = Message { bytes: 32, tag, notes: [1, 2] };
-    Packet::datagram(Stamp::new(way, 0, true), socket, &message)
+    Packet::datagram(Stamp::new(direction, 0, true), socket, &message)
 }
 
 #[test]
@@ -128,18 +128,21 @@ fn messages_survive_the_compact_form() {
 fn flows_have_hashes_and_ports_of_their_own() {
     let mut pool = OptionPool::default();
     // Flows 0 and 1 are connections, flow 2 has the datagrams of many sockets.
-    let tcp = |way, generation, pool: &mut OptionPool| {
-        Packet::from_segment(Stamp::new(way, generation, false), &Segment::default(), pool)
+    let tcp = |direction, generation, pool: &mut OptionPool| {
+        Packet::from_segment(Stamp::new(direction, generation, false), &Segment::default(), pool)
     };
-    let mut packets: Vec<Packet> = (0..4).map(|way| tcp(way, 0, &mut pool)).collect();
+    let mut packets: Vec<Packet> = (0..4).map(|direction| tcp(direction, 0, &mut pool)).collect();
     packets.push(tcp(2, 1, &mut pool));
-    packets.extend((4..6).flat_map(|way| (0..9).map(move |socket| datagram(way, socket, 7))));
+    packets.extend(
+        (4..6).flat_map(|direction| (0..9).map(move |socket| datagram(direction, socket, 7))),
+    );
     // Flow 3 is a connection of QUIC, and then another one.
-    let quic = |way, generation, tag| {
+    let quic = |direction, generation, tag| {
         let message = Message { bytes: 1200, tag, ..Message::default() };
-        Packet::quic(Stamp::new(way, generation, true), &message, Ecn::NotEct)
+        Packet::quic(Stamp::new(direction, generation, true), &message, Ecn::NotEct)
     };
-    packets.extend((6..8).flat_map(|way| (0..3).map(move |number| quic(way, number, 7))));
+    packets
+        .extend((6..8).flat_map(|direction| (0..3).map(move |number| quic(direction, number, 7))));
     assert_eq!(quic(6, 1, 8).flow_hash(), quic(6, 1, 9).flow_hash());
     let hashes: std::collections::BTreeSet<u64> = packets.iter().map(Packet::flow_hash).collect();
     assert_eq!(hashes.len(), packets.len());

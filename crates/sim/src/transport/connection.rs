@@ -138,8 +138,8 @@ impl Connection {
         network: &mut Network,
     ) -> bool {
         let delivered = self.take_packet(now, packet, network);
-        // The end that the packet has reached answers on the opposite way.
-        let stamp = self.stamp(packet.way ^ 1);
+        // The end that the packet has reached answers in the opposite direction.
+        let stamp = self.stamp(packet.direction ^ 1);
         self.ends[usize::from(!packet.goes_back())].flush(now, stamp, network);
         delivered
     }
@@ -153,7 +153,7 @@ impl Connection {
         network: &mut Network,
     ) -> bool {
         let delivered = self.take_packet(now, packet, network);
-        self.flush_counted(now, usize::from(!packet.goes_back()), packet.way ^ 1, network);
+        self.flush_counted(now, usize::from(!packet.goes_back()), packet.direction ^ 1, network);
         delivered
     }
 
@@ -183,10 +183,15 @@ impl Connection {
         delivered
     }
 
-    /// Handles the timer of the end that sends on `way`. Returns false if the event was out of
-    /// date.
-    pub(crate) fn handle_timer(&mut self, now: Time, way: u32, network: &mut Network) -> bool {
-        let side = way as usize % 2;
+    /// Handles the timer of the end that sends in `direction`. Returns false if the event was out
+    /// of date.
+    pub(crate) fn handle_timer(
+        &mut self,
+        now: Time,
+        direction: u32,
+        network: &mut Network,
+    ) -> bool {
+        let side = direction as usize % 2;
         let End { endpoint, armed } = &mut self.ends[side];
         if !armed.is(now) {
             // A nearer deadline was set in between, and its event replaces this one.
@@ -202,38 +207,39 @@ impl Connection {
         if side == 0 {
             self.window.advance(now, self.first().cwnd());
         }
-        self.flush(now, way, network);
+        self.flush(now, direction, network);
         true
     }
 
-    /// Lets the end that sends on `way` send the next segment, if only its pace held that back.
-    pub(crate) fn handle_pace(&mut self, now: Time, way: u32, network: &mut Network) {
-        let side = way as usize % 2;
+    /// Lets the end that sends in `direction` send the next segment, if only its pace held that
+    /// back.
+    pub(crate) fn handle_pace(&mut self, now: Time, direction: u32, network: &mut Network) {
+        let side = direction as usize % 2;
         if !self.ends[side].endpoint.resume(now) {
             return;
         }
         if side == 0 {
             self.window.advance(now, self.first().cwnd());
         }
-        self.flush(now, way, network);
+        self.flush(now, direction, network);
     }
 
-    /// Sends what the end that sends on `way` has to send.
+    /// Sends what the end that sends in `direction` has to send.
     #[inline(never)]
-    pub(crate) fn flush(&mut self, now: Time, way: u32, network: &mut Network) {
-        let side = way as usize % 2;
+    pub(crate) fn flush(&mut self, now: Time, direction: u32, network: &mut Network) {
+        let side = direction as usize % 2;
         if self.dialogue.is_some() {
-            self.flush_counted(now, side, way, network);
+            self.flush_counted(now, side, direction, network);
         } else {
-            let stamp = self.stamp(way);
+            let stamp = self.stamp(direction);
             self.ends[side].flush(now, stamp, network);
         }
     }
 
-    /// Sends what the end that sends on `way` has to send, and counts the packets.
+    /// Sends what the end that sends in `direction` has to send, and counts the packets.
     #[inline(never)]
-    fn flush_counted(&mut self, now: Time, side: usize, way: u32, network: &mut Network) {
-        let stamp = self.stamp(way);
+    fn flush_counted(&mut self, now: Time, side: usize, direction: u32, network: &mut Network) {
+        let stamp = self.stamp(direction);
         let end = &mut self.ends[side];
         while let Some(segment) = end.endpoint.poll_transmit(now) {
             let packet = Packet::from_segment(stamp, &segment, &mut network.pool);
@@ -246,10 +252,10 @@ impl Connection {
         end.arm(stamp, network);
     }
 
-    /// Sends what the stateless end has to send on `way`, and schedules an event for the end of its
-    /// idle time.
-    pub(crate) fn flush_stateless(&mut self, now: Time, way: u32, network: &mut Network) {
-        let stamp = self.stamp(way);
+    /// Sends what the stateless end has to send in `direction`, and schedules an event for the end
+    /// of its idle time.
+    pub(crate) fn flush_stateless(&mut self, now: Time, direction: u32, network: &mut Network) {
+        let stamp = self.stamp(direction);
         let Some(dialogue) = &mut self.dialogue else { return };
         let Some(stateless) = &mut dialogue.stateless else { return };
         for segment in stateless.take_out() {
@@ -262,12 +268,17 @@ impl Connection {
             && self.ends[1].armed.is_after(due)
         {
             self.ends[1].armed = due.into();
-            network.agenda.schedule(due, Event::Timer(way));
+            network.agenda.schedule(due, Event::Timer(direction));
         }
     }
 
     /// Handles the stateless end's timer.
-    pub(crate) fn handle_stateless_timer(&mut self, now: Time, way: u32, network: &mut Network) {
+    pub(crate) fn handle_stateless_timer(
+        &mut self,
+        now: Time,
+        direction: u32,
+        network: &mut Network,
+    ) {
         if !self.ends[1].armed.is(now) {
             return;
         }
@@ -275,26 +286,32 @@ impl Connection {
         if let Some(stateless) = self.dialogue.as_mut().and_then(|d| d.stateless.as_mut()) {
             stateless.handle_timeout(now);
         }
-        self.flush_stateless(now, way, network);
+        self.flush_stateless(now, direction, network);
     }
 
-    /// Hands the server's end over to ordinary TCP, starting with this segment. `way` is the
+    /// Hands the server's end over to ordinary TCP, starting with this segment. `direction` is the
     /// client's.
-    pub(crate) fn adopt(&mut self, now: Time, first: Segment, way: u32, network: &mut Network) {
+    pub(crate) fn adopt(
+        &mut self,
+        now: Time,
+        first: Segment,
+        direction: u32,
+        network: &mut Network,
+    ) {
         let Some(dialogue) = &mut self.dialogue else { return };
         let Some(stateless) = dialogue.stateless.take() else { return };
         let endpoint = &mut self.ends[1].endpoint;
         endpoint.adopt(now, &stateless.adopted(&first), &first);
         endpoint.keep_open();
-        let packet = Packet::from_segment(self.stamp(way), &first, &mut network.pool);
+        let packet = Packet::from_segment(self.stamp(direction), &first, &mut network.pool);
         self.handle_counted(now, packet, network);
     }
 
     /// Ends the connection at once: sends a reset to the other end, and forgets the connection at
     /// this one.
-    pub(crate) fn abort(&mut self, now: Time, way: u32, network: &mut Network) {
-        let stamp = self.stamp(way);
-        let end = &mut self.ends[way as usize % 2];
+    pub(crate) fn abort(&mut self, now: Time, direction: u32, network: &mut Network) {
+        let stamp = self.stamp(direction);
+        let end = &mut self.ends[direction as usize % 2];
         if let Some(reset) = end.endpoint.abort(now) {
             let packet = Packet::from_segment(stamp, &reset, &mut network.pool);
             network.send_seldom(now, packet);
@@ -307,7 +324,7 @@ impl Connection {
         if segment.flags.contains(Flags::RST) {
             return;
         }
-        let stamp = self.stamp(packet.way ^ 1);
+        let stamp = self.stamp(packet.direction ^ 1);
         let packet = Packet::from_segment(stamp, &segment.reset(), &mut network.pool);
         network.send_seldom(now, packet);
     }
@@ -334,10 +351,10 @@ impl Connection {
         self.first().counters().segments_retransmitted as u32
     }
 
-    /// Returns the fields that all packets of a way share.
+    /// Returns the fields that all packets of a direction share.
     #[inline(always)]
-    fn stamp(&self, way: u32) -> Stamp {
-        self.label.on_way(way)
+    fn stamp(&self, direction: u32) -> Stamp {
+        self.label.in_direction(direction)
     }
 
     #[inline]
@@ -351,11 +368,11 @@ impl Connection {
     }
 }
 
-/// Reads ahead the end to which a way leads.
+/// Reads ahead the end to which a direction leads.
 impl Prefetch<u32> for Connection {
     #[inline(always)]
-    fn prefetch(&self, way: u32, step: Step) -> u32 {
-        let end = &self.ends[usize::from(way.is_multiple_of(2))];
+    fn prefetch(&self, direction: u32, step: Step) -> u32 {
+        let end = &self.ends[usize::from(direction.is_multiple_of(2))];
         let own = match step {
             Step::First => {
                 u32::from(self.label.generation) ^ u32::from(end.armed == MaybeTime::NONE)
@@ -417,10 +434,10 @@ impl End {
             && self.armed.is_after(due)
         {
             self.armed = due.into();
-            network.agenda.schedule(due, Event::Timer(stamp.way));
+            network.agenda.schedule(due, Event::Timer(stamp.direction));
         }
         if let Some(due) = self.endpoint.take_departure() {
-            network.agenda.schedule(due, Event::Pace(stamp.way));
+            network.agenda.schedule(due, Event::Pace(stamp.direction));
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct Connection {
     /// When the pending timer event of each end is due.
     armed: [MaybeTime; 2],
     /// The datagrams that each end has sent and that have neither arrived nor been lost, by number.
-    on_way: [VecDeque<(u32, Datagram)>; 2],
+    in_flight: [VecDeque<(u32, Datagram)>; 2],
     numbers: u32,
     /// The messages that each end will have once their streams are complete.
     unread: [BTreeMap<u64, Message>; 2],
@@ -86,7 +86,7 @@ impl Connection {
             ],
             sides: [Side { attached: true, ..Side::default() }, Side::default()],
             armed: [MaybeTime::NONE; 2],
-            on_way: Default::default(),
+            in_flight: Default::default(),
             numbers: 0,
             unread: Default::default(),
             asked: Vec::new(),
@@ -160,15 +160,15 @@ impl Connection {
 
     /// Removes a packet that goes no further, and returns its datagram.
     pub(crate) fn take_off(&mut self, packet: &Packet) -> Option<Datagram> {
-        let on_way = &mut self.on_way[usize::from(packet.goes_back())];
+        let in_flight = &mut self.in_flight[usize::from(packet.goes_back())];
         let number = packet.message().tag;
-        let place = on_way.iter().position(|&(other, _)| other == number)?;
-        on_way.remove(place).map(|(_, datagram)| datagram)
+        let place = in_flight.iter().position(|&(other, _)| other == number)?;
+        in_flight.remove(place).map(|(_, datagram)| datagram)
     }
 
-    /// Handles the timer of the end that sends on `way`.
-    pub(crate) fn handle_timer(&mut self, now: Time, way: u32) {
-        let side = way as usize % 2;
+    /// Handles the timer of the end that sends in `direction`.
+    pub(crate) fn handle_timer(&mut self, now: Time, direction: u32) {
+        let side = direction as usize % 2;
         if !self.armed[side].is(now) {
             return;
         }
@@ -178,16 +178,16 @@ impl Connection {
         }
     }
 
-    /// Sends what the end that sends on `way` has to send.
-    pub(crate) fn flush(&mut self, now: Time, way: u32, network: &mut Network) {
-        let side = way as usize % 2;
-        let stamp = self.label.on_way(way);
+    /// Sends what the end that sends in `direction` has to send.
+    pub(crate) fn flush(&mut self, now: Time, direction: u32, network: &mut Network) {
+        let side = direction as usize % 2;
+        let stamp = self.label.in_direction(direction);
         while let Some(datagram) = self.ends[side].poll_transmit(now) {
             self.numbers = self.numbers.wrapping_add(1);
             let message =
                 Message { bytes: datagram.bytes(), tag: self.numbers, ..Message::default() };
             let packet = Packet::quic(stamp, &message, self.ends[side].ect());
-            self.on_way[side].push_back((self.numbers, datagram));
+            self.in_flight[side].push_back((self.numbers, datagram));
             self.sides[side].packets += 1;
             self.sides[side].ip_bytes += u64::from(packet.bytes);
             network.send_seldom(now, packet);
@@ -196,7 +196,7 @@ impl Connection {
             let due = due.max(now);
             if self.armed[side].is_after(due) {
                 self.armed[side] = due.into();
-                network.agenda.schedule(due, Event::Timer(way));
+                network.agenda.schedule(due, Event::Timer(direction));
             }
         }
     }
@@ -245,6 +245,6 @@ impl Connection {
     pub(crate) fn is_over(&self) -> bool {
         let [client, server] = &self.sides;
         let server_is = server.attached || server.queued;
-        client.over && (server.over || (!server_is && self.on_way[0].is_empty()))
+        client.over && (server.over || (!server_is && self.in_flight[0].is_empty()))
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct PathMtu {
     /// The length of the next probe in bytes; `None`: the search is over.
     next: Option<u16>,
     /// The number and the length of the probe under way.
-    on_way: Option<(u64, u16)>,
+    probe: Option<(u64, u16)>,
     lost: u8,
 }
 
@@ -33,31 +33,25 @@ impl PathMtu {
     /// Starts a search up to `most`; `None`: no search.
     pub(super) fn new(payload: u16, most: Option<u16>) -> Self {
         let most = most.unwrap_or(payload);
-        Self {
-            passes: payload,
-            most,
-            next: (most > payload).then_some(most),
-            on_way: None,
-            lost: 0,
-        }
+        Self { passes: payload, most, next: (most > payload).then_some(most), probe: None, lost: 0 }
     }
 
     /// Returns the length of the probe to send now, if any.
     pub(super) fn next(&self) -> Option<u16> {
-        self.next.filter(|_| self.on_way.is_none())
+        self.next.filter(|_| self.probe.is_none())
     }
 
     pub(super) fn note_sent(&mut self, number: u64) {
-        self.on_way = self.next.map(|bytes| (number, bytes));
+        self.probe = self.next.map(|bytes| (number, bytes));
     }
 
     pub(super) fn is_probe(&self, number: u64) -> bool {
-        self.on_way.is_some_and(|(probe, _)| probe == number)
+        self.probe.is_some_and(|(probe, _)| probe == number)
     }
 
     /// Notes that the probe has arrived. Returns the payload that the path takes.
     pub(super) fn note_acked(&mut self) -> Option<u16> {
-        let (_, bytes) = self.on_way.take()?;
+        let (_, bytes) = self.probe.take()?;
         self.passes = bytes;
         self.go_on();
         Some(bytes)
@@ -65,7 +59,7 @@ impl PathMtu {
 
     /// Notes that the probe was lost.
     pub(super) fn note_lost(&mut self) {
-        let Some((_, bytes)) = self.on_way.take() else { return };
+        let Some((_, bytes)) = self.probe.take() else { return };
         self.lost += 1;
         if self.lost == MOST_PROBES {
             self.most = bytes - 1;

@@ -69,7 +69,7 @@ struct Line {
     /// The one-way delay.
     delay: Span,
     ends: [Endpoint; 2],
-    on_way: Vec<(Time, usize, Datagram, bool)>,
+    in_flight: Vec<(Time, usize, Datagram, bool)>,
     left: Vec<Left>,
     /// The length of each end's first packet.
     first: [Option<u32>; 2],
@@ -105,7 +105,7 @@ impl Line {
             now: Time::ZERO,
             delay: DELAY,
             ends,
-            on_way: Vec::new(),
+            in_flight: Vec::new(),
             left: Vec::new(),
             first: [None; 2],
             takes: u32::MAX,
@@ -131,7 +131,7 @@ impl Line {
                 let marked = self.marks[side].contains(&number);
                 let late = self.late[side].iter().find(|&&(which, _)| which == number);
                 let delay = self.delay + late.map_or(Span::ZERO, |&(_, later)| later);
-                self.on_way.push((self.now + delay, 1 - side, datagram, marked));
+                self.in_flight.push((self.now + delay, 1 - side, datagram, marked));
             }
         }
     }
@@ -141,15 +141,15 @@ impl Line {
         self.flush(0);
         self.flush(1);
         loop {
-            let landing = self.on_way.iter().map(|&(at, ..)| at).min();
+            let landing = self.in_flight.iter().map(|&(at, ..)| at).min();
             let timers = self.ends.iter().filter_map(Endpoint::next_timeout).min();
             let next = [landing, timers].into_iter().flatten().min();
             let Some(next) = next.filter(|&next| next <= until) else { return };
             self.now = self.now.max(next);
             if landing.is_some_and(|at| at <= self.now) {
-                let place = self.on_way.iter().position(|&(at, ..)| landing == Some(at));
+                let place = self.in_flight.iter().position(|&(at, ..)| landing == Some(at));
                 let (_, side, datagram, marked) =
-                    self.on_way.remove(place.expect("something lands now"));
+                    self.in_flight.remove(place.expect("something lands now"));
                 let before = self.ends[1].window();
                 self.ends[side].handle_datagram(self.now, &datagram, marked);
                 self.windows.push([before, self.ends[1].window()]);

@@ -144,7 +144,7 @@ fn linux() -> Config {
 #[test]
 fn a_sender_sends_what_linux_sends() {
     let no_rack = Config { rack: false, tlp: false, ..linux() };
-    let ways: [(&str, Config, &str); 6] = [
+    let variants: [(&str, Config, &str); 6] = [
         ("cubic", linux(), include_str!("kernel/cubic.txt")),
         (
             "reno",
@@ -161,7 +161,7 @@ fn a_sender_sends_what_linux_sends() {
         ),
     ];
     let (mut whole, mut segments) = (0, 0);
-    for (name, config, text) in ways {
+    for (name, config, text) in variants {
         let connections = equal(&config, text);
         assert_eq!(connections.len(), 8, "{name}");
         for (number, (same, of)) in connections.into_iter().enumerate() {

@@ -20,7 +20,7 @@ use super::servers::write_servers;
 use crate::config::{Config, Mode};
 use crate::interface::Interface;
 use crate::keys::{Secret, unix_s};
-use crate::ways::Ways;
+use crate::routes::Routes;
 
 /// The result of a start.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,8 +167,8 @@ impl Gateway {
         };
         let gateway = Self {
             interfaces,
-            ways: Ways::open().ok(),
-            ways_told: BTreeMap::new(),
+            routes: Routes::open().ok(),
+            routes_warned: BTreeMap::new(),
             pins: pins.clone(),
             started_at: about.started_at,
             mode,

@@ -86,7 +86,7 @@ impl TunLink {
             })?;
         }
         let mut into =
-            |address: &IpAddr| netlink.way_to(*address).ok() == Some(Some(interface.index));
+            |address: &IpAddr| netlink.route_to(*address).ok() == Some(Some(interface.index));
         let routed = addresses.iter().copied().filter(|address| into(address)).collect();
         Ok(Self {
             device,
@@ -146,7 +146,7 @@ impl Link for TunLink {
     fn check(&mut self) -> io::Result<()> {
         let Self { netlink, routed, .. } = self;
         for &address in routed.iter() {
-            if netlink.way_to(address)? != Some(self.index) {
+            if netlink.route_to(address)? != Some(self.index) {
                 return Err(io::Error::other(format!(
                     "server {address} is not routed into {} any more, which was set down or got another route beside; \
                      hint: run again, which makes both anew",

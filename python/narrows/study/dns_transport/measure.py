@@ -121,8 +121,8 @@ def _carried(attempts: pl.DataFrame, answered: int) -> dict[str, float | None]:
     sums = {
         unit: int(
             sum(
-                attempts.get_column(f"{unit}_{way}").cast(pl.UInt64).sum()
-                for way in ("sent", "received")
+                attempts.get_column(f"{unit}_{direction}").cast(pl.UInt64).sum()
+                for direction in ("sent", "received")
             )
         )
         for unit in ("packets", "bytes")

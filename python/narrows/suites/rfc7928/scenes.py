@@ -113,8 +113,8 @@ def _ends(kind: str, name: str) -> Table:
 
 
 def _bottleneck(name: str, left: str, right: str) -> Table:
-    ways = {"forward": {"queue": _LONG}, "backward": {"queue": _LONG}}
-    return {"name": name, "between": [left, right], "rate": RATE, "delay": "0 s", **ways}
+    directions = {"forward": {"queue": _LONG}, "backward": {"queue": _LONG}}
+    return {"name": name, "between": [left, right], "rate": RATE, "delay": "0 s", **directions}
 
 
 def _access(host: str, router: str, delay_ms: float) -> Table:
@@ -272,15 +272,15 @@ def _mixes(make: Maker) -> list[Scene]:
     flows = [make.bulk(name) for name in _LEFT]
     two = make.scenario("10", links, flows, LENGTH_S, WARM_UP_S, {})
     return [
-        Scene(both.key, both.scenario, tuple(_key("bottleneck", way) for way in _WAYS)),
+        Scene(both.key, both.scenario, tuple(_key("bottleneck", each) for each in _DIRECTIONS)),
         Scene("10", two, tuple(_key(link, "forward") for link in ("bottleneck", "second"))),
     ]
 
 
-_WAYS = ("forward", "backward")
+_DIRECTIONS = ("forward", "backward")
 _LEFT = {"whole": "R1", "first": "R1", "last": "R2"}
 _RIGHT = {"whole": "R3", "first": "R2", "last": "R3"}
 
 
-def _key(link: str, way: str) -> str:
-    return f"links.{link}.{way}.queue"
+def _key(link: str, direction: str) -> str:
+    return f"links.{link}.{direction}.queue"

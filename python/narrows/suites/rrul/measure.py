@@ -19,12 +19,12 @@ def measure(run: Run) -> Mapping[str, Found]:
     """The section `suite` of a run's summary."""
     rates = goodputs(run)
     found: Found = {}
-    for way in ("up", "down"):
-        own = {name: rate for name, rate in rates.items() if name.startswith(f"{way}-")}
+    for direction in ("up", "down"):
+        own = {name: rate for name, rate in rates.items() if name.startswith(f"{direction}-")}
         if own:
-            found[f"{way}_sum"] = sum(own.values())
-            found[f"{way}_jain"] = jain(list(own.values()))
-            found |= {f"{way}_{name.partition('-')[2]}": rate for name, rate in own.items()}
+            found[f"{direction}_sum"] = sum(own.values())
+            found[f"{direction}_jain"] = jain(list(own.values()))
+            found |= {f"{direction}_{name.partition('-')[2]}": rate for name, rate in own.items()}
     return {"suite": {**found, **_probes(run), **_stream(run), **_queues(run)}}
 
 
@@ -62,7 +62,7 @@ def _stream(run: Run) -> Found:
 
 def _queues(run: Run) -> Found:
     found: Found = {}
-    for way, name in (("forward", "up"), ("backward", "down")):
-        own = delays(run, f"bottleneck.{way}")
+    for direction, name in (("forward", "up"), ("backward", "down")):
+        own = delays(run, f"bottleneck.{direction}")
         found |= {f"{name}_delay": own["delay_mean"], f"{name}_loss_percent": own["loss_percent"]}
     return found

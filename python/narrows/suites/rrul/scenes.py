@@ -127,15 +127,15 @@ def _s(seconds: float) -> str:
     return f"{round(1e3 * seconds)} ms"
 
 
-def _tcp(way: str, rest: str, line: Line, dscp: str = "CS0") -> Table:
-    ends = ("client", "server") if way == "up" else ("server", "client")
+def _tcp(direction: str, rest: str, line: Line, dscp: str = "CS0") -> Table:
+    ends = ("client", "server") if direction == "up" else ("server", "client")
     return {
         "kind": "bulk",
-        "name": f"{way}-{rest}",
+        "name": f"{direction}-{rest}",
         "sender": ends[0],
         "receiver": ends[1],
         # The client opens all connections.
-        "opener": "sender" if way == "up" else "receiver",
+        "opener": "sender" if direction == "up" else "receiver",
         "start": _s(DELAY_S),
         "stop": _s(DELAY_S + line.length_s),
         "spread": "100 ms",
@@ -160,7 +160,7 @@ def _ping(name: str, dscp: str = "CS0") -> Table:
 
 
 def _rrul(line: Line) -> list[Table]:
-    tcp = [_tcp(way, rest, line, dscp) for way in ("up", "down") for rest, dscp in MARKS.items()]
+    tcp = [_tcp(each, rest, line, dscp) for each in ("up", "down") for rest, dscp in MARKS.items()]
     return [
         *tcp,
         *(_ping(f"udp-{rest}", MARKS[rest]) for rest in ("ef", "bk", "be")),
@@ -170,12 +170,12 @@ def _rrul(line: Line) -> list[Table]:
 
 def _best_effort(line: Line) -> list[Table]:
     names = ("be", "be2", "be3", "be4")
-    tcp = [_tcp(way, rest, line) for way in ("up", "down") for rest in names]
+    tcp = [_tcp(direction, rest, line) for direction in ("up", "down") for rest in names]
     return [*tcp, *(_ping(f"udp-be{n}") for n in (1, 2, 3)), _ping("icmp")]
 
 
-def _numbered(way: str, line: Line) -> list[Table]:
-    return [_tcp(way, str(n), line) for n in range(1, STREAMS + 1)]
+def _numbered(direction: str, line: Line) -> list[Table]:
+    return [_tcp(direction, str(n), line) for n in range(1, STREAMS + 1)]
 
 
 def _voip(line: Line) -> list[Table]:

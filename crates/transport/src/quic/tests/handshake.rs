@@ -143,7 +143,7 @@ fn early_data_go_with_the_hello() {
 fn packets_are_coalesced_in_order() {
     let mut line = Line::new(Config::default(), false);
     line.flush(0);
-    let (_, _, hello, _) = line.on_way.remove(0);
+    let (_, _, hello, _) = line.in_flight.remove(0);
     line.ends[1].handle_datagram(at(50), &hello, false);
     let first = line.ends[1].poll_transmit(at(50)).expect("an answer");
     let levels: Vec<Level> = first.packets.iter().map(|packet| packet.level).collect();

@@ -33,7 +33,7 @@ _MOST = {"streams": 1000, "calls": 500, "secondaries": 1000, "workers": 5000}
 _MOST_FORGED = 20_000
 """Packets a second that a flood can send."""
 
-_Ways = tuple[Plan, Plan]
+_Paths = tuple[Plan, Plan]
 _Use = tuple[int | None, int | None]
 
 
@@ -108,7 +108,7 @@ class Hosts:
         self._count("connections", len(connections), f"{key}connections", MOST_CONNECTIONS)
         for connection in connections:
             self._connect(
-                self._ways(connection),
+                self._paths(connection),
                 connection["tcp"],
                 None,
                 (key, f"{key}route", f"{key}route_back"),
@@ -127,7 +127,7 @@ class Hosts:
             self._network.refuse(f"{key}{entry}", f"a datagram needs {_LEAST_PACKET} B here")
         for stream in settings[which]:
             keys = (key, f"{key}route", f"{key}route_back")
-            self._address(self._ways(stream), (None, None), (), keys)
+            self._address(self._paths(stream), (None, None), (), keys)
 
     def _asking(self, name: str, kind: str, settings: Plan) -> None:
         key = f"traffic.{name}."
@@ -139,33 +139,33 @@ class Hosts:
         self._count("connections", count, f"{key}{places}", MOST_CONNECTIONS)
         responder = self._application(number)
         network = self._network
-        self._place(number, {self._ways(server)[0]["to"] for server in settings["servers"]})
+        self._place(number, {self._paths(server)[0]["to"] for server in settings["servers"]})
         use = network.use(settings["tcp"], key)
         if responder["tcp"] != settings["tcp"] and network.use(responder["tcp"], key) != use:
             network.refuse(f"{key}tcp", "both ends need the same settings")
         for server in settings["servers"]:
             keys = (key, f"{key}server", f"{key}server")
-            self._connect(self._ways(server), settings["tcp"], number, keys)
+            self._connect(self._paths(server), settings["tcp"], number, keys)
             if settings.get("secure") and settings["secure"]["quic"]:
-                self._address(self._ways(server), (None, number), (), keys)
+                self._address(self._paths(server), (None, number), (), keys)
 
     def _dns(self, client: int, name: str, settings: dict[str, Any]) -> None:
         key = f"dns.{name}."
-        network, number, ways = self._network, settings["server"], self._ways(settings)
+        network, number, paths = self._network, settings["server"], self._paths(settings)
         places = "workers" if settings["arrivals"] is None else "arrivals.outstanding"
         self._count("workers", settings["workers"], f"{key}{places}")
         keys = (key, f"{key}route", f"{key}route_back")
-        self._serve(number, ways[0]["to"])
+        self._serve(number, paths[0]["to"])
         if self.programs.is_real(number):
             self.programs.ask(client, name, settings)
         quic = settings["tcp"] and settings["tcp"]["tls"] and settings["tcp"]["tls"]["quic"]
         if settings["udp"] is not None or quic:
-            self._address(ways, (None, number), (), keys)
+            self._address(paths, (None, number), (), keys)
         if settings["tcp"] is not None:
             tcp = settings["tcp"]["tcp"]
             use = network.use(tcp, key)
-            network.hold(ways[0]["from"], use, key)
-            self._address(ways, (tcp, number), use.metrics, keys)
+            network.hold(paths[0]["from"], use, key)
+            self._address(paths, (tcp, number), use.metrics, keys)
 
     def _transfer(self, name: str, settings: Plan) -> None:
         key = f"traffic.{name}."
@@ -175,17 +175,17 @@ class Hosts:
             network.refuse(f"{key}zone", "a real server has only the zone of its queries")
         use = network.use(settings["tcp"], key)
         for secondary in settings["secondaries"]:
-            ways = self._ways(secondary)
-            self._serve(number, ways[0]["to"])
-            network.hold(ways[0]["from"], use, key)
+            paths = self._paths(secondary)
+            self._serve(number, paths[0]["to"])
+            network.hold(paths[0]["from"], use, key)
             keys = (key, f"{key}route", f"{key}route_back")
-            self._address(ways, (settings["tcp"], number), use.metrics, keys)
+            self._address(paths, (settings["tcp"], number), use.metrics, keys)
         if self._application(number)["tcp"] is None:
             network.refuse(f"{key}server", "it has no TCP")
 
     def _flood(self, flood: int, name: str, settings: Plan) -> None:
         key = f"traffic.{name}."
-        network, number, (there, back) = self._network, settings["server"], self._ways(settings)
+        network, number, (there, back) = self._network, settings["server"], self._paths(settings)
         if settings["interval"] * _MOST_FORGED < PS:
             network.refuse(f"{key}per_second", f"more than {_MOST_FORGED} a second")
         self._serve(number, there["to"])
@@ -237,17 +237,17 @@ class Hosts:
         network.set_sysctls(node, sysctls, f"{key}answers.backlog")
 
     def _connect(
-        self, ways: _Ways, tcp: int, server: int | None, keys: tuple[str, str, str]
+        self, paths: _Paths, tcp: int, server: int | None, keys: tuple[str, str, str]
     ) -> None:
         """Prepares both ends for connections with these TCP settings."""
         use = self._network.use(tcp, keys[0])
-        for node in (ways[0]["from"], ways[0]["to"]):
+        for node in (paths[0]["from"], paths[0]["to"]):
             self._network.hold(node, use, keys[0])
-        self._address(ways, (tcp, server), use.metrics, keys)
+        self._address(paths, (tcp, server), use.metrics, keys)
 
     def _address(
         self,
-        ways: _Ways,
+        paths: _Paths,
         use: _Use,
         metrics: Sequence[tuple[str, int]],
         keys: tuple[str, str, str],
@@ -255,12 +255,12 @@ class Hosts:
         """Gives both ends addresses, and routes with these metrics.
 
         Args:
-            ways: The paths there and back.
+            paths: The paths there and back.
             use: The TCP settings and the server, as `narrows-live` looks addresses up.
             metrics: The metrics of the routes.
             keys: The start of the group's keys, and the keys that choose the paths.
         """
-        network, (there, back) = self._network, ways
+        network, (there, back) = self._network, paths
         turn = 0 if use[1] is None else self._turns[use[1]]
         flavour = network.flavour(tuple(metrics), keys[0], turn)
         network.route(there, flavour, keys[1])
@@ -283,7 +283,7 @@ class Hosts:
         self._turns[server] = turn
         self._at_node.update({(node, kind): turn + 1 for node in nodes})
 
-    def _ways(self, settings: Plan) -> _Ways:
+    def _paths(self, settings: Plan) -> _Paths:
         paths = self._network.plan["paths"]
         return paths[settings["there"]], paths[settings["back"]]
 

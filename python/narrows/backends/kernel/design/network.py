@@ -308,22 +308,28 @@ class Network:
         for offset, name in ((1, a), (2, b)):
             address = str(ipaddress.IPv4Address(base + offset))
             self._addresses.setdefault(name, []).append((device, address, 30))
-        for position, way, name, stage in (
+        for position, link, name, stage in (
             (number, forward, a, far),
             (number + 1, backward, b, near),
         ):
-            self._direction(position, way, name, device, stage if wired else None)
+            self._direction(position, link, name, device, stage if wired else None)
 
-    def _has_stage(self, way: Plan) -> bool:
+    def _has_stage(self, link: Plan) -> bool:
         return bool(
-            way["delay"] or way["jitter"] or way["loss"] or _ring_bytes(way) or way["rate"] < _FAST
+            link["delay"]
+            or link["jitter"]
+            or link["loss"]
+            or _ring_bytes(link)
+            or link["rate"] < _FAST
         )
 
-    def _direction(self, number: int, way: Plan, name: str, device: str, stage: str | None) -> None:
-        key = f"links.{way['name']}."
-        self.unknown(key, way, _LINK_KEYS)
-        framing = way["framing"]
-        ring = way["ring"]
+    def _direction(
+        self, number: int, link: Plan, name: str, device: str, stage: str | None
+    ) -> None:
+        key = f"links.{link['name']}."
+        self.unknown(key, link, _LINK_KEYS)
+        framing = link["framing"]
+        ring = link["ring"]
         if ring is not None and ring["packets"] not in (None, 1):
             self.refuse(f"{key}ring.packets", "the kernel's ring counts bytes")
         beyond = framing["overhead"] - framing["queue_overhead"]
@@ -333,60 +339,60 @@ class Network:
         stab = f"stab overhead {table} " if table else ""
         self._places[number] = (name, device, stage, stab, beyond)
         commands = self._commands(name)
-        commands.extend(self._shaper(device, stab, way))
+        commands.extend(self._shaper(device, stab, link))
         refuse = self.refuser(f"{key}queue.")
         header = framing["queue_overhead"]
-        queues = list(disciplines.commands(device, "1:1", 0x10, way["queue"], refuse, header))
+        queues = list(disciplines.commands(device, "1:1", 0x10, link["queue"], refuse, header))
         commands.extend(queues)
         self._note_kinds(queues, f"{key}queue.kind")
         self._keys.setdefault(name, {}).update(dict.fromkeys(queues, f"{key}queue"))
-        if fq_differences.wanted(way["queue"]):
+        if fq_differences.wanted(link["queue"]):
             self.features.setdefault(fq_differences.FEATURE, f"{key}queue.bands")
-        if way["middlebox"] is not None:
+        if link["middlebox"] is not None:
             refuse = self.refuser(f"{key}middlebox.")
-            commands.extend(middleboxes.commands(device, way["middlebox"], refuse))
+            commands.extend(middleboxes.commands(device, link["middlebox"], refuse))
             self._filters.append((name, device, "ffff:fff3"))
             self._sinks.add(name)
         if stage is not None:
-            self._stage(number, way, stage, stab, beyond)
+            self._stage(number, link, stage, stab, beyond)
 
-    def _shaper(self, device: str, stab: str, way: Plan) -> Sequence[str]:
-        stall = round(way["rate"] / 8 * self._stall_s)
-        return shapers.commands(device, stab, way, _ring_bytes(way), stall)
+    def _shaper(self, device: str, stab: str, link: Plan) -> Sequence[str]:
+        stall = round(link["rate"] / 8 * self._stall_s)
+        return shapers.commands(device, stab, link, _ring_bytes(link), stall)
 
     def _later(self, changes: Sequence[Plan]) -> list[dict[str, Any]]:
         """The tc commands during the run. Of two changes at the same time, the later one counts."""
-        ways = dict(enumerate(self.plan["links"]))
+        links = dict(enumerate(self.plan["links"]))
         found = []
         for change in sorted(changes, key=lambda change: change["at"]):
             number = change["link"]
             keys = ("rate", "delay", "jitter", "loss", "queue")
             given = {key: change[key] for key in keys if change.get(key) is not None}
-            before, way = ways[number], {**ways[number], **given}
-            ways[number] = way
+            before, link = links[number], {**links[number], **given}
+            links[number] = link
             if change["state"] is not None:
                 why = "Linux empties the queue of a device that loses its carrier"
                 self.refuse("changes.state", why)
-            if _ring_bytes(way):
-                self.refuse("changes", f"they are not supported with the ring of {way['name']}")
-            if way["jitter"] is not None and not way["jitter"]["reorder"]:
+            if _ring_bytes(link):
+                self.refuse("changes", f"they are not supported with the ring of {link['name']}")
+            if link["jitter"] is not None and not link["jitter"]["reorder"]:
                 self.refuse("changes.jitter.reorder", "netem's jitter lets packets overtake")
             name, device, stage, stab, beyond = self._places[number]
             queue = []
             if "queue" in given:
-                header = way["framing"]["queue_overhead"]
-                queue = self._new_queue(device, before["queue"], way["queue"], header)
+                header = link["framing"]["queue_overhead"]
+                queue = self._new_queue(device, before["queue"], link["queue"], header)
             shaper = [
                 command.replace(" add ", " change ", 1)
-                for command in self._shaper(device, stab, way)
+                for command in self._shaper(device, stab, link)
                 if " htb default " not in command
             ]
             wires = f"qdisc change dev {stage} root handle 1: {stab}"
-            if way["dns_exempt"]:
+            if link["dns_exempt"]:
                 wires = f"qdisc change dev {stage} parent 1:2 handle 20: "
             for namespace, commands in (
                 (name, shaper + queue),
-                (self._wires, [wires + _netem(way, beyond)]),
+                (self._wires, [wires + _netem(link, beyond)]),
             ):
                 found.append(
                     {"at_s": change["at"] / PS, "namespace": namespace, "commands": commands}
@@ -413,21 +419,21 @@ class Network:
                 # qdisc add dev DEVICE parent PARENT handle HANDLE KIND ...
                 self.kinds.setdefault(words[8], key)
 
-    def _stage(self, number: int, way: Plan, device: str, stab: str, beyond: int) -> None:
+    def _stage(self, number: int, link: Plan, device: str, stab: str, beyond: int) -> None:
         """Adds the stage that packets pass between the ends of a link."""
-        key = f"links.{way['name']}."
-        if way["jitter"] is not None:
-            if _ring_bytes(way):
+        key = f"links.{link['name']}."
+        if link["jitter"] is not None:
+            if _ring_bytes(link):
                 self.refuse(f"{key}jitter", "not supported with a ring below the queue")
-            if not way["jitter"]["reorder"]:
+            if not link["jitter"]["reorder"]:
                 self.refuse(f"{key}jitter.reorder", "netem's jitter lets packets overtake")
-        words = _netem(way, beyond)
+        words = _netem(link, beyond)
         commands = self._commands(self._wires)
-        if not way["dns_exempt"]:
+        if not link["dns_exempt"]:
             commands.append(f"qdisc add dev {device} root handle 1: {stab}{words}")
             self._stages[number] = (self._wires, device, _STAGE)
             return
-        if _ring_bytes(way):
+        if _ring_bytes(link):
             self.refuse(f"{key}dns_exempt", "not supported with a ring below the queue")
         # DNS goes through the first band, which delays nothing; all else goes through netem.
         commands.append(
@@ -477,21 +483,21 @@ class Network:
         entries = []
         for monitor in monitors:
             number = monitor["link"]
-            way = self.plan["links"][number]
-            name, device = self.spaces[way["from"]], f"l{number // 2}"
+            link = self.plan["links"][number]
+            name, device = self.spaces[link["from"]], f"l{number // 2}"
             namespace, stage, handle = self._stages.get(number, (name, device, _ROOT))
             entries.append(
                 {
-                    "link": way["name"],
-                    "node": self.plan["nodes"][way["from"]],
+                    "link": link["name"],
+                    "node": self.plan["nodes"][link["from"]],
                     "queue": (name, device),
                     "root_handle": _ROOT,
                     "queue_handle": _QUEUE,
                     "wire": (namespace, stage),
                     "wire_handle": handle,
-                    "ring": bool(_ring_bytes(way)),
-                    "propagation_bytes": round(way["rate"] / 8 * way["delay"] / PS),
-                    "lossy": bool(way["loss"]) or number in self._lossy_later,
+                    "ring": bool(_ring_bytes(link)),
+                    "propagation_bytes": round(link["rate"] / 8 * link["delay"] / PS),
+                    "lossy": bool(link["loss"]) or number in self._lossy_later,
                 }
             )
         return {"rate": PS / monitors[0]["interval"], "of": entries}
@@ -508,9 +514,9 @@ def _sink(name: str) -> dict[str, Any]:
     }
 
 
-def _netem(way: Plan, beyond: int) -> str:
+def _netem(link: Plan, beyond: int) -> str:
     """The arguments for netem, which adds transmission time, delay, jitter and losses."""
-    jitter, delay = way["jitter"], way["delay"]
+    jitter, delay = link["jitter"], link["delay"]
     if jitter is not None and not jitter["deviation"]:
         jitter = None
     words = f"netem limit {_NETEM_LIMIT}"
@@ -522,10 +528,10 @@ def _netem(way: Plan, beyond: int) -> str:
             words += f" distribution {jitter['distribution']}"
     elif delay:
         words += f" delay {_time(delay)}"
-    if way["loss"]:
-        words += f" loss {_loss(way['loss'])}"
+    if link["loss"]:
+        words += f" loss {_loss(link['loss'])}"
     if jitter is None:
-        words += f" rate {way['rate']}bit" + (f" {beyond}" if beyond else "")
+        words += f" rate {link['rate']}bit" + (f" {beyond}" if beyond else "")
     return words
 
 
@@ -543,8 +549,8 @@ def _percent(share: float) -> str:
     return f"{100 * share:.9g}%"
 
 
-def _ring_bytes(way: Plan) -> int:
-    ring = way["ring"]
+def _ring_bytes(link: Plan) -> int:
+    ring = link["ring"]
     return 0 if ring is None else ring["bytes"] or 0
 
 
