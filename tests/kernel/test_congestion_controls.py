@@ -293,3 +293,19 @@ def test_a_kernel_reacts_to_marks_as_the_simulator_does(
         found.append((queue["backlog_bytes"].to_numpy().mean(), marks[-1] - marks[0]))
     assert found[0][1] > 80
     assert found[1] == pytest.approx(found[0], rel=differs)
+
+
+@pytest.mark.slow
+def test_a_packet_counts_once_that_codels_control_and_threshold_mark(guest: str) -> None:
+    """Linux counts it twice; an edit of the guests counts packets."""
+    queue = (
+        '{ kind = "codel", ecn = true, target = "1 ms", interval = "10 ms", ce_threshold = "1 ms" }'
+    )
+    set_ = {"links.line.queue": queue, "duration": '"15 s"', "traffic.download.connections": "60"}
+    scenario = Scenario.parse(ALONE, set=set_ | {"traffic.download.tcp.ecn": "true"})
+    found = []
+    for done in (run(scenario), run(scenario, backend=guest)):
+        queues = done.queues
+        found.append(queues["marked_early"][-1] + queues["marked_forced"][-1])
+    assert found[0] > 5000
+    assert found[1] == pytest.approx(found[0], rel=0.1)
