@@ -110,7 +110,7 @@ rows! {
         segment_bytes: u32 ["bytes"];
         /// Smoothed round-trip time; null: not measured yet.
         srtt_ms: f64 ["ms", null];
-        /// Smallest round-trip time so far; null: not measured yet.
+        /// Smallest round-trip time so far, with TCP of the last 300 s; null: not measured yet.
         min_rtt_ms: f64 ["ms", null];
         /// Rate at which the sender may send at most. If it does not pace, it is the rate that Linux
         /// computes all the same: twice the window in a round trip below half of the threshold, 1.2

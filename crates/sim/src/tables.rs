@@ -57,7 +57,7 @@ rows! {
         marks_received: u64 ["packets", null];
         /// Smoothed round-trip time; null: never measured.
         srtt_ms: f64 ["ms", null];
-        /// Smallest round-trip time; null: never measured.
+        /// Smallest round-trip time, with TCP of the last 300 s; null: never measured.
         min_rtt_ms: f64 ["ms", null];
         /// Congestion window at the end of the run.
         cwnd_segments: f64 ["segments", null];

@@ -5,7 +5,7 @@ use crate::common::{
     table, texts,
 };
 use narrows_sim::plan::dns::{client, exchange, server};
-use narrows_sim::plan::{Draw, FlowMonitor, Plan};
+use narrows_sim::plan::{Draw, FlowMonitor, LinkChange, Plan};
 use narrows_sim::{Simulation, quic, tcp, tls};
 use narrows_units::{Bytes, Span, Time};
 
@@ -60,6 +60,26 @@ fn a_window_doubles_in_every_round_trip() {
     assert_eq!(texts(&states, "group"), ["flows"; 3]);
     assert_eq!(texts(&states, "name"), ["flow 0"; 3]);
     assert_eq!(numbers(&states, "connection"), [0.0; 3]);
+}
+
+/// `tcp_min_rtt_wlen`: a path gets 40 ms longer after 10 s, and 300 s after the handshake, its shorter
+/// round trip counts no more.
+#[test]
+fn the_shortest_round_trip_is_forgotten_after_300_seconds() {
+    let mut plan = sampled(slow_start(), "flows", Span::from_secs(1));
+    plan.tcp[0].receive_buffer = Bytes::new(4_000);
+    let delay = Some(plan.links[0].delay + Span::from_ms(40));
+    let at = Time::ZERO + Span::from_secs(10);
+    let rate = plan.links[0].rate;
+    plan.changes.push(LinkChange { at, link: 0, rate, delay, ..LinkChange::default() });
+    plan.end = Time::ZERO + Span::from_secs(310);
+    let simulation = run(plan);
+    let (times, shortest) = (column(&simulation, "t_s"), column(&simulation, "min_rtt_ms"));
+    assert_eq!(times.len(), 310);
+    for (time, shortest) in times.into_iter().zip(shortest) {
+        let expected = if time <= 300.0 { 60.0 } else { 100.0 };
+        assert!((expected..expected + 0.5).contains(&shortest), "{time} s: {shortest} ms");
+    }
 }
 
 /// A sample at the end of the run says what `flows` says, and goodputs add up to what arrived.

@@ -43,7 +43,7 @@ enum Mode {
 pub(crate) struct Bbr {
     mode: Mode,
     /// BBR.BtlBwFilter, over ten rounds.
-    bandwidth: MaxFilter,
+    bandwidth: MaxFilter<u64>,
     /// BBR.round_count.
     round: u32,
     /// BBR.next_round_delivered.

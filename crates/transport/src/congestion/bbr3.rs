@@ -108,7 +108,7 @@ pub(crate) struct Bbr3 {
     probe_rtt_round_done: bool,
     idle_restart: bool,
     /// BBR.extra_acked_filter, BBR.extra_acked_interval_start, BBR.extra_acked_delivered.
-    extra_acked: MaxFilter,
+    extra_acked: MaxFilter<u64>,
     extra_since: Time,
     extra_delivered: u32,
     /// BBR.prior_cwnd.

@@ -1,32 +1,49 @@
-//! The maximum of the last rounds.
+//! The maximum of the last rounds or milliseconds. For the minimum, the values are [`Reverse`]d.
 //!
 //! Written from Kathleen Nichols' description of a windowed filter, which Linux 6.1 uses too. It
 //! needs constant space, because it keeps only the best three samples of a window. None is older
 //! than the one before it. When the best is older than the window, the second takes its place.
+//!
+//! [`Reverse`]: core::cmp::Reverse
 
-/// A sample and its round.
+/// A sample, and its round or millisecond.
 #[derive(Clone, Copy, Debug, Default)]
-struct Sample {
-    round: u32,
-    value: u64,
+struct Sample<V> {
+    at: u32,
+    value: V,
 }
 
 /// The best, second best and third best samples.
-#[derive(Clone, Debug, Default)]
-pub(super) struct MaxFilter {
-    best: [Sample; 3],
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MaxFilter<V> {
+    best: [Sample<V>; 3],
 }
 
-impl MaxFilter {
+impl<V: Copy + Ord> MaxFilter<V> {
+    /// Creates a filter with its first sample.
+    pub(crate) fn new(at: u32, value: V) -> Self {
+        Self { best: [Sample { at, value }; 3] }
+    }
+
     /// Returns the maximum.
-    pub(super) fn max(&self) -> u64 {
+    #[inline]
+    pub(crate) fn max(&self) -> V {
         self.best[0].value
     }
 
-    /// Takes the `value` of a round into a filter over `window` rounds.
-    pub(super) fn note(&mut self, round: u32, value: u64, window: u32) {
-        let sample = Sample { round, value };
-        let age = |kept: Sample| round.wrapping_sub(kept.round);
+    /// Takes the `value` of a round or millisecond into a filter over `window` of them.
+    #[inline]
+    pub(crate) fn note(&mut self, at: u32, value: V, window: u32) {
+        let [first, _, third] = self.best;
+        // Most samples are worse than all three, and change nothing for a quarter of the window.
+        if value >= third.value || at.wrapping_sub(first.at) > window / 4 {
+            self.replace(at, value, window);
+        }
+    }
+
+    fn replace(&mut self, at: u32, value: V, window: u32) {
+        let sample = Sample { at, value };
+        let age = |kept: Sample<V>| at.wrapping_sub(kept.at);
         let [first, mut second, mut third] = self.best;
         if value >= first.value || age(third) > window {
             self.best = [sample; 3];
@@ -44,8 +61,8 @@ impl MaxFilter {
         self.best = match age(first) {
             old if old > window && age(second) > window => [third, sample, sample],
             old if old > window => [second, third, sample],
-            old if old > window / 4 && second.round == first.round => [first, sample, sample],
-            old if old > window / 2 && third.round == second.round => [first, second, sample],
+            old if old > window / 4 && second.at == first.at => [first, sample, sample],
+            old if old > window / 2 && third.at == second.at => [first, second, sample],
             _ => [first, second, third],
         };
     }

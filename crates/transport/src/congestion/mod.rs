@@ -21,6 +21,7 @@ mod state;
 mod window;
 
 pub(crate) use dctcp::Dctcp;
+pub(crate) use filter::MaxFilter;
 pub use hystart_plus_plus::SlowStart;
 pub(crate) use hystart_plus_plus::{HystartPlusPlus, MOST_SEGMENTS};
 pub(crate) use model::Model;

@@ -197,7 +197,7 @@ impl State {
         let Start { mss, peer_scale, restart_window, ecn, .. } = self.opening().start;
         let scale = if segment.flags.contains(Flags::SYN) { 0 } else { peer_scale };
         Start {
-            at_us: cx.us,
+            at: cx.now,
             mss,
             peer_scale,
             sack: self.receiver.sack,

@@ -50,7 +50,7 @@ impl State {
         }
         let Start { mss, ecn, .. } = self.opening().start;
         let start = Start {
-            at_us: cx.us,
+            at: cx.now,
             mss,
             peer_scale: self.receiver.scale(),
             sack: cx.config.sack,

@@ -483,7 +483,7 @@ impl Sender {
     fn take_sample(&mut self, cx: &Context, ack: &Ack, Sample { first_us, last_us }: Sample) {
         let is_longer = self.rtt.shortest_us().is_some_and(|shortest_us| last_us > shortest_us);
         if !(is_longer && ack.has(flag::MAYBE_DELAYED)) {
-            self.rtt.note_shortest(last_us);
+            self.rtt.note_shortest(cx, last_us);
         }
         self.estimate_and_set_rto(cx, first_us);
     }

@@ -59,7 +59,7 @@ impl Sender {
         }
         self.delivered = self.delivered.wrapping_add(acked);
         if let Some(rtt_us) = sample_us {
-            self.rtt.note_shortest(rtt_us);
+            self.rtt.note_shortest(cx, rtt_us);
             self.estimate_and_set_rto(cx, rtt_us);
             self.rtt.round_end = self.snd_nxt;
             let progress = self.progress();
@@ -103,7 +103,7 @@ impl Sender {
             // RFC 3042.
             self.inflation = if cx.config.limited_transmit { self.dupacks.into() } else { 0 };
         } else if self.dupacks == THIRD && self.snd_una.after(self.high_seq) {
-            self.tally.fast_recoveries += 1;
+            self.tally().fast_recoveries += 1;
             if cx.config.recovery == Recovery::Tahoe {
                 // The same as at a timeout, without the timer's backoff.
                 self.enter_loss_classic(cx);
@@ -122,7 +122,7 @@ impl Sender {
         if header.ack.after(self.high_seq) && self.state == State::Open {
             self.halve(cx, Signal::EcnEcho);
             self.queue_cwr = true;
-            self.tally.ecn_reductions += 1;
+            self.tally().ecn_reductions += 1;
         }
     }
 

@@ -30,7 +30,7 @@ impl Sender {
             },
             in_flight: of_segments(self.in_flight())
                 .min(u64::from(self.snd_nxt.0.wrapping_sub(self.snd_una.0))),
-            retransmissions: self.tally.retransmitted.into(),
+            retransmissions: self.counted().retransmitted.into(),
             state: self.control.phase().unwrap_or_else(|| self.word()),
             alpha: self.control.alpha(),
         }
@@ -60,7 +60,7 @@ mod tests {
 
     use super::*;
     use crate::congestion::Window;
-    use crate::tcp::sender::{Start, Tally};
+    use crate::tcp::sender::Start;
     use crate::tcp::{Config, Congestion, Seq};
 
     fn sender(config: &Config) -> Sender {
@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(sender.sample().in_flight, 9 * 1448 + 100);
         (sender.sacked_out, sender.lost_out, sender.retrans_out) = (4, 2, 1);
         assert_eq!(sender.sample().in_flight, 5 * 1448);
-        sender.tally = Tally { retransmitted: 3, ..Tally::default() };
+        sender.tally().retransmitted = 3;
         assert_eq!(sender.sample().retransmissions, 3);
     }
 

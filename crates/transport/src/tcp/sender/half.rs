@@ -80,7 +80,7 @@ impl Half {
     pub(crate) fn count_syn_timeout(&mut self) {
         match self {
             Self::Silent(silent) => silent.syn_timeouts += 1,
-            Self::Active(sender) => sender.tally.timeouts += 1,
+            Self::Active(sender) => sender.tally().timeouts += 1,
         }
     }
 
@@ -88,7 +88,7 @@ impl Half {
     pub(crate) fn count_syn_repeated(&mut self) {
         match self {
             Self::Silent(silent) => silent.syns_repeated = silent.syns_repeated.saturating_add(1),
-            Self::Active(sender) => sender.tally.retransmitted += 1,
+            Self::Active(sender) => sender.tally().retransmitted += 1,
         }
     }
 
@@ -429,7 +429,7 @@ impl Half {
     pub(crate) fn count(&self, counters: &mut Counters) {
         let tally = match self {
             Self::Silent(silent) => silent.tally(),
-            Self::Active(sender) => sender.tally,
+            Self::Active(sender) => sender.counted(),
         };
         counters.segments_retransmitted = u64::from(tally.retransmitted);
         counters.timeouts = tally.timeouts;

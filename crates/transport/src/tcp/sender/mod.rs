@@ -8,7 +8,6 @@
 //! - Segments are not split or joined; a record is a packet. The reference test beds turn offload
 //!   off. With `segmentation_offload`, a sender that paces sends several segments at once.
 //! - There are no TCP small queues, because there is no queue between an endpoint and its caller.
-//! - `min_rtt` is the minimum over the whole connection, not over the last 300 s.
 //! - There is no metrics cache between connections, no MTU probing, no thin-stream timeout and no
 //!   urgent data.
 //! - The send buffer is unlimited. PSH is set where the application's data end, and while windows
@@ -102,16 +101,16 @@ pub(super) struct Sender {
     pub peer_scale: u8,
     pub sack: bool,
     rtt: Rtt,
+    delivered: u32,
     /// Pacing; `None`: segments leave as fast as the windows allow.
     pace: Option<Box<Pace>>,
     /// When the timer fires.
     timer_at: MaybeTime,
     board: Scoreboard,
-    delivered: u32,
-    last_sent_us: u32,
     unsent: Unsent,
     pub bytes_acked: u64,
     probe: Option<Probe>,
+    last_sent_us: u32,
     cwnd_usage_seq: Seq,
     max_packets_out: u32,
     cwnd_used: u32,
@@ -148,11 +147,12 @@ pub(super) struct Sender {
     undo: Undo,
     reduction: Reduction,
     retransmit_hint: u32,
+    dsack_dups: u32,
     control: Control,
     /// The counters of Accurate ECN, if both ends use it.
     accurate: Option<Box<Accurate>>,
-    dsack_dups: u32,
-    tally: Tally,
+    /// Its counters; `None`: nothing has happened that they count.
+    tally: Option<Box<Tally>>,
 }
 
 // A flow with everything that belongs to it takes about 1000 bytes.
@@ -250,13 +250,13 @@ impl Sender {
             inflation: 0,
             control: Control::new(config, first),
             accurate: None,
-            tally: Tally::default(),
+            tally: None,
         }
     }
 
     /// Starts sending: the connection is established (`tcp_init_transfer`).
     pub(super) fn start(&mut self, config: &Config, start: Start) {
-        let cx = &Context::of_past(config, start.at_us);
+        let cx = &Context::new(config, start.at);
         self.mss = start.mss;
         self.peer_scale = start.peer_scale;
         self.sack = start.sack && cx.config.recovery == Recovery::Sack;
@@ -271,8 +271,8 @@ impl Sender {
         }
         self.snd_wnd = start.window;
         self.snd_wl1 = start.peer_seq;
-        self.last_sent_us = start.at_us;
-        self.cwnd_stamp_us = start.at_us;
+        self.last_sent_us = cx.us;
+        self.cwnd_stamp_us = cx.us;
         let rtt_us = start.rtt_us.map(NonZeroU32::get);
         match rtt_us {
             Some(rtt_us) => self.take_rtt_sample(cx, rtt_us),
@@ -286,8 +286,8 @@ impl Sender {
         if start.restart_window {
             self.window.cwnd = 1;
         }
-        self.control.start(start.at_us, self.snd_nxt);
-        self.start_pace(cx);
+        self.control.start(cx.us, self.snd_nxt);
+        self.start_pace(&Context::of_past(config, cx.us));
         self.todo |= todo::NEW;
     }
 
@@ -310,6 +310,16 @@ impl Sender {
             self.take_rtt_sample(cx, rtt_us.get());
         }
         self.rearm_rto(cx);
+    }
+
+    /// Returns the counters.
+    fn counted(&self) -> Tally {
+        self.tally.as_deref().copied().unwrap_or_default()
+    }
+
+    /// Returns the counters, to count something.
+    fn tally(&mut self) -> &mut Tally {
+        self.tally.get_or_insert_default()
     }
 
     /// Returns whether everything written is acknowledged, including the FIN.
@@ -438,7 +448,8 @@ impl Sender {
     /// Returns the heap bytes in use.
     pub(super) fn heap_bytes(&self) -> usize {
         let pace = self.pace.as_ref().map_or(0, |pace| pace.heap_bytes());
-        self.board.heap_bytes() + pace
+        let tally = self.tally.as_ref().map_or(0, |_| size_of::<Tally>());
+        self.board.heap_bytes() + pace + tally
     }
 }
 
@@ -468,8 +479,8 @@ pub(super) enum Negotiated {
 /// The results of the handshake.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Start {
-    /// When the connection was established, on the microsecond clock.
-    pub at_us: u32,
+    /// When the connection was established.
+    pub at: Time,
     pub mss: u16,
     pub peer_scale: u8,
     pub sack: bool,

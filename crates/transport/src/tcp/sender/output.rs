@@ -369,7 +369,7 @@ impl Sender {
         let index = position.wrapping_sub(self.board.head());
         self.note_paced(cx, (index, in_flight), record.len, false);
         self.last_sent_us = cx.us;
-        self.tally.retransmitted += 1;
+        self.tally().retransmitted += 1;
         let capable = cx.config.ecn_control == EcnControl::PlusPlus;
         let ecn = if capable { self.ect } else { Ecn::NotEct };
         Outgoing { ecn, ..self.outgoing(&record) }

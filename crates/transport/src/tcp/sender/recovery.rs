@@ -172,7 +172,7 @@ impl Sender {
             self.begin_reduction(cx, Signal::Loss);
         }
         self.state = State::Recovery;
-        self.tally.fast_recoveries += 1;
+        self.tally().fast_recoveries += 1;
     }
 
     /// Chooses a state outside recovery. An ECN echo also begins a reduction of the window.

@@ -95,7 +95,7 @@ impl Sender {
             self.begin_reduction(cx, Signal::EcnEcho);
             self.with_model(false, |bbr, path| bbr.on_mark(&cx.moment(), path));
             self.state = State::Cwr;
-            self.tally.ecn_reductions += 1;
+            self.tally().ecn_reductions += 1;
         }
     }
 }

@@ -34,7 +34,7 @@ impl Sender {
 
     /// Takes the handshake's sample: minimum, estimator, timeout.
     pub(super) fn take_rtt_sample(&mut self, cx: &Context, rtt_us: u32) {
-        self.rtt.note_shortest(rtt_us);
+        self.rtt.note_shortest(cx, rtt_us);
         self.estimate_and_set_rto(cx, rtt_us);
     }
 
@@ -80,7 +80,7 @@ impl Sender {
             self.fail(cx);
             return;
         }
-        self.tally.timeouts += 1;
+        self.tally().timeouts += 1;
         if cx.config.is_classic() {
             self.enter_loss_classic(cx);
         } else {

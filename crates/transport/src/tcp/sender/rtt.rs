@@ -3,11 +3,14 @@
 //! Written from RFC 6298 (2), and from Sarolahti and Kuznetsov, "Congestion control in Linux TCP"
 //! (USENIX, 2002), which describes the variance of Linux: it is the largest mean deviation of a round
 //! trip, and falls by a quarter of what it exceeds that of the next one. Shorter round trips move
-//! the mean deviation by an eighth only. Classic senders keep RFC 6298's own variance, in ticks, as
+//! the mean deviation by an eighth only. The shortest round trip counts for 300 s, as in Linux, but
+//! by milliseconds instead of jiffies. Classic senders keep RFC 6298's own variance, in ticks, as
 //! ns-2 does.
 
+use core::cmp::Reverse;
 use core::num::NonZeroU32;
 
+use crate::congestion::MaxFilter;
 use crate::tcp::Seq;
 use crate::tcp::clock::Context;
 
@@ -24,7 +27,8 @@ pub(super) struct Rtt {
     variance_us: u32,
     /// The round trip ends when something above this is acknowledged.
     pub round_end: Seq,
-    shortest_us: Option<NonZeroU32>,
+    /// The shortest round trip of the last 300 s.
+    shortest_us: Option<MaxFilter<Reverse<NonZeroU32>>>,
 }
 
 impl Rtt {
@@ -60,14 +64,18 @@ impl Rtt {
     /// Returns the shortest round trip in microseconds.
     #[inline]
     pub(super) fn shortest_us(&self) -> Option<u32> {
-        self.shortest_us.map(NonZeroU32::get)
+        self.shortest_us.map(|kept| kept.max().0.get())
     }
 
     /// Notes a round trip that may be the shortest, in microseconds.
     #[inline]
-    pub(super) fn note_shortest(&mut self, rtt_us: u32) {
-        let rtt_us = NonZeroU32::new(rtt_us).unwrap_or(NonZeroU32::MIN);
-        self.shortest_us = Some(self.shortest_us.map_or(rtt_us, |shortest| shortest.min(rtt_us)));
+    pub(super) fn note_shortest(&mut self, cx: &Context, rtt_us: u32) {
+        let ms = cx.timestamp();
+        let rtt_us = Reverse(NonZeroU32::new(rtt_us).unwrap_or(NonZeroU32::MIN));
+        match &mut self.shortest_us {
+            Some(kept) => kept.note(ms, rtt_us, SHORTEST_LASTS_MS),
+            none => *none = Some(MaxFilter::new(ms, rtt_us)),
+        }
     }
 
     /// RFC 6298 (5.5).
@@ -141,6 +149,8 @@ impl Rtt {
 
 /// The longest round trip: an eighth of what 32 bits hold, in microseconds: about 9 minutes.
 pub(super) const LONGEST_RTT_US: u32 = u32::MAX >> 3;
+/// How long the shortest round trip counts (`sysctl_tcp_min_rtt_wlen`).
+const SHORTEST_LASTS_MS: u32 = 300_000;
 
 #[cfg(test)]
 mod tests {
@@ -210,8 +220,32 @@ mod tests {
         rtt.set_rto(&cx);
         assert_eq!(rtt.rto, 30_000, "120 s");
         for (sample_us, shortest) in [(5000, 5000), (7000, 5000), (4000, 4000), (0, 1)] {
-            rtt.note_shortest(sample_us);
+            rtt.note_shortest(&cx, sample_us);
             assert_eq!(rtt.shortest_us(), Some(shortest));
+        }
+    }
+
+    /// `tcp_min_rtt_wlen`: 300 s, over which the best of the next ones takes over, and not just the
+    /// last one.
+    #[test]
+    fn the_shortest_round_trip_counts_for_300_seconds() {
+        let config = profile("linux-6");
+        // Later than 32 bits count in microseconds.
+        let began = Time::ZERO + Span::from_secs(10_000);
+        let mut rtt = Rtt::new(Seq(1));
+        for (ms, sample_us, shortest) in [
+            (0, 50_000, 50_000),
+            (100_000, 80_000, 50_000),
+            (200_000, 90_000, 50_000),
+            (300_000, 95_000, 50_000),
+            (300_001, 95_000, 80_000),
+            (400_001, 96_000, 90_000),
+            (400_002, 70_000, 70_000),
+            // A silence of a little more than 32 bits of microseconds.
+            (400_002 + 4_294_968, 71_000, 71_000),
+        ] {
+            rtt.note_shortest(&Context::new(&config, began + Span::from_ms(ms)), sample_us);
+            assert_eq!(rtt.shortest_us(), Some(shortest), "{ms} ms");
         }
     }
 

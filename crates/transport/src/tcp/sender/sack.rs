@@ -154,7 +154,7 @@ impl Sender {
             ack.set(flag::D_SACK_OF_PROBE);
         }
         self.dsack_dups = self.dsack_dups.saturating_add(duplicates);
-        if self.dsack_dups > self.tally.retransmitted {
+        if self.dsack_dups > self.counted().retransmitted {
             // The network made the copy; we did not.
             return false;
         }

@@ -22,7 +22,7 @@ fn at(config: &Config, ms: u64) -> Context<'_> {
 fn sender(config: &Config) -> Sender {
     let mut sender = Sender::new(config, Seq(1));
     let start = Start {
-        at_us: 100_000,
+        at: Time::from_ps(100_000_000_000),
         mss: 1448,
         sack: true,
         window: 1 << 30,
@@ -140,7 +140,7 @@ fn a_reduction_begins_and_ends_at_ssthresh() {
         sender.enter_cwr(&at(&config, 200));
         assert_eq!(sender.undo.ssthresh, None);
         assert_eq!(sender.state == State::Cwr, reduces || state == State::Cwr);
-        assert_eq!(sender.tally.ecn_reductions, u32::from(reduces));
+        assert_eq!(sender.tally().ecn_reductions, u32::from(reduces));
         assert_eq!(sender.queue_cwr, reduces);
         if reduces {
             assert_eq!((sender.window.ssthresh, sender.high_seq), (7, Seq(5000)));
@@ -427,7 +427,7 @@ fn rfc2883_4_which_blocks_report_duplicates() {
         (3001, &[(3001, 2001)], 1, 0, false),
     ] {
         let mut sender = in_flight(&config);
-        sender.tally.retransmitted = retransmitted;
+        sender.tally().retransmitted = retransmitted;
         let mut ack = Ack::empty(Seq(1));
         let blocks: alloc::vec::Vec<_> = blocks.iter().map(|&(a, b)| (Seq(a), Seq(b))).collect();
         sender.take_blocks(&at(&config, 200), Seq(ack_seq), &blocks, &mut ack);
@@ -447,7 +447,7 @@ fn a_duplicate_of_a_sacked_segment_shows_reordering() {
         sender.board.at_mut(5).flags = scoreboard::SACKED;
         sender.sacked_out = 1 + u32::from(flags != 0);
         sender.highest_sack = Seq(6001);
-        sender.tally.retransmitted = 1;
+        sender.tally().retransmitted = 1;
         let mut ack = Ack::empty(Seq(1));
         let blocks = [(Seq(3001), Seq(4001)), (Seq(3001), Seq(4001))];
         sender.take_blocks(&at(&config, 200), Seq(1), &blocks, &mut ack);

@@ -62,7 +62,7 @@ impl Sender {
         let sent = if self.probe.is_some() { None } else { self.send_new_or_last(cx) };
         if let Some((_, is_retransmission)) = sent {
             self.probe = Some(Probe { end: self.snd_nxt, is_retransmission });
-            self.tally.tail_probes += 1;
+            self.tally().tail_probes += 1;
             self.timer = Timer::Idle;
         }
         self.rearm_rto(cx);

@@ -89,7 +89,7 @@ impl Sender {
         }
         self.unmark_lost();
         self.take_back(cx);
-        self.tally.spurious_timeouts += u32::from(spurious);
+        self.tally().spurious_timeouts += u32::from(spurious);
         self.retransmits = 0;
         if spurious || self.uses_sack(cx) {
             self.state = State::Open;
@@ -122,7 +122,7 @@ impl Sender {
         self.cwnd_stamp_us = cx.us;
         self.undo.rule_out();
         self.rack.advanced = true;
-        self.tally.undos += 1;
+        self.tally().undos += 1;
     }
 
     fn unmark_lost(&mut self) {

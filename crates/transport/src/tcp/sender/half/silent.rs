@@ -67,7 +67,9 @@ impl Silent {
         sender.unsent = self.unsent;
         sender.fin_queued = self.fin_queued;
         sender.failed = self.failed;
-        sender.tally = self.tally();
+        if self.syns_repeated > 0 || self.syn_timeouts > 0 {
+            *sender.tally() = self.tally();
+        }
         sender.bytes_acked = u64::from(self.early);
         if self.standing == Standing::Unconfirmed {
             sender.await_confirmation(self.syn_at);

@@ -16,7 +16,7 @@ fn at(config: &Config, ms: u64) -> Context<'_> {
 }
 
 const START: Start = Start {
-    at_us: 100_000,
+    at: Time::from_ps(100_000_000_000),
     mss: 1448,
     peer_scale: 7,
     sack: true,
@@ -98,6 +98,24 @@ fn an_active_half_knows_what_it_has_sent() {
     assert_eq!(half.bytes_acked(), 3000, "a FIN is no payload");
     half.release_memory();
     assert_eq!(half.heap_bytes(), 0);
+}
+
+/// A handshake's round trip counts for 300 s from the handshake on, however long the half was silent
+/// and however late in the run it is: 5000 s are more than 32 bits of microseconds.
+#[test]
+fn the_handshakes_round_trip_is_as_old_as_the_handshake() {
+    let config = linux();
+    let began_ms = 5_000_000;
+    let mut half = Half::new(&config, Seq(500));
+    half.start(&at(&config, began_ms), Start { at: at(&config, began_ms).now, ..START });
+    for (number, since_ms, shortest_ms) in [(1, 200_000, 80), (2, 300_000, 90)] {
+        let sent_ms = began_ms + since_ms;
+        half.write(&at(&config, sent_ms), 2 * 1448);
+        assert_eq!(poll(&mut half, &config, sent_ms).len(), 2);
+        let all = ack(500 + number * 2 * 1448, 500);
+        assert!(half.handle_ack(&at(&config, sent_ms + 90), &all, &[]));
+        assert_eq!(half.min_rtt_us(), Some(1000 * shortest_ms), "{since_ms}");
+    }
 }
 
 /// What is written before the connection is established leaves after it.

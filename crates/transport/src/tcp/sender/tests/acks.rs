@@ -157,7 +157,7 @@ fn a_lone_small_segment_may_have_been_delayed() {
     {
         let mut sender = in_flight(&config);
         sender.rtt = rtt::Rtt::new(Seq(1));
-        sender.rtt.note_shortest(1000 * shortest_ms);
+        sender.rtt.note_shortest(&at(&config, 100), 1000 * shortest_ms);
         sender.board.at_mut(0).len = len;
         (sender.delivered, sender.board.at_mut(0).delivered) = (delivered, delivered);
         sender.handle_ack(&at(&config, 200), &ack(1 + u32::from(len) * acked), &[]);
@@ -216,7 +216,7 @@ fn rfc3168_6_1_2_an_echo_needs_ecn() {
         sender.high_seq = Seq(0);
         let header = Header { flags: Flags::ACK.with(Flags::ECE), ..ack(1001) };
         sender.handle_ack(&at(&config, 200), &header, &[]);
-        assert_eq!(sender.tally.ecn_reductions, u32::from(reduces), "{ecn} {classic}");
+        assert_eq!(sender.tally().ecn_reductions, u32::from(reduces), "{ecn} {classic}");
         assert_eq!(sender.window.ssthresh < INFINITE_SSTHRESH, reduces);
     }
 }

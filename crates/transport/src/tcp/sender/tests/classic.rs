@@ -45,7 +45,7 @@ fn rfc5681_3_2_the_third_duplicate_counts() {
             assert_eq!(state, expected, "{recovery:?}, duplicate {}", n + 1);
             assert_eq!(sender.todo & todo::HEAD != 0, n == 2);
         }
-        assert_eq!(sender.tally.fast_recoveries, 1);
+        assert_eq!(sender.tally().fast_recoveries, 1);
         assert_eq!((sender.window.ssthresh, sender.high_seq), (5, Seq(10_001)));
         let lost = if recovery == Recovery::Tahoe { 10 } else { 0 };
         assert_eq!(sender.lost_out, lost);
@@ -195,7 +195,10 @@ fn a_new_acknowledgement_opens_the_window_once() {
         sender.handle_ack(&at(&config, 200), &header, &[]);
         assert_eq!(sender.window.cwnd, expected, "{state:?} {high}");
         let reduces = expected == 5;
-        assert_eq!((sender.queue_cwr, sender.tally.ecn_reductions), (reduces, u32::from(reduces)));
+        assert_eq!(
+            (sender.queue_cwr, sender.tally().ecn_reductions),
+            (reduces, u32::from(reduces))
+        );
     }
     // At a timeout all is lost.
     let mut sender = sending(&config);

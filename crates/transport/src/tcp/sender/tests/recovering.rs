@@ -52,7 +52,7 @@ fn rfc6675_three_sacked_segments_above_mean_a_loss() {
         let resend = sender.handle_dubious_ack(&at(&config, 200), &mut ack, 0);
         assert_eq!(resend, ack::Resend::Lost, "{sacked:?}");
         assert_eq!(lost(&sender), expected, "{sacked:?}");
-        assert_eq!((sender.state, sender.tally.fast_recoveries), (State::Recovery, 1));
+        assert_eq!((sender.state, sender.tally().fast_recoveries), (State::Recovery, 1));
         assert_eq!((sender.high_seq, sender.window.ssthresh), (Seq(10_001), 7));
         sender.check_invariants();
     }
@@ -135,7 +135,7 @@ fn rfc8985_6_2_how_long_racks_waits() {
         (true, State::Open, 5, 200, 100),
     ] {
         let mut sender = in_flight(&config);
-        sender.rtt.note_shortest(80_000);
+        sender.rtt.note_shortest(&at(&config, 100), 80_000);
         (sender.state, sender.sacked_out) = (state, sacked);
         sender.rack.reordering_seen = seen;
         sender.rack.reo_wnd_mult = mult;
@@ -171,7 +171,7 @@ fn rfc8985_6_2_which_delivery_is_the_newest() {
         (true, 100, true),
     ] {
         let mut sender = in_flight(&config);
-        sender.rtt.note_shortest(80_000);
+        sender.rtt.note_shortest(&at(&config, 100), 80_000);
         let flags = if resent { scoreboard::EVER_RETRANSMITTED } else { 0 };
         let record = scoreboard::Record {
             seq: Seq(500),
@@ -381,7 +381,7 @@ fn a_timeout_reduces_once_for_each_window() {
         assert_eq!((sender.window.ssthresh, sender.frto), (ssthresh, tries), "{case:?}");
         assert_eq!((sender.window.cwnd, sender.state), (1, State::Loss));
         assert_eq!((sender.high_seq, lost(&sender).len()), (Seq(10_001), 10));
-        assert_eq!((sender.retransmits, sender.tally.timeouts), (retransmits + 1, 1));
+        assert_eq!((sender.retransmits, sender.tally().timeouts), (retransmits + 1, 1));
         assert_eq!((sender.rtt.rto, sender.timer_at), (150, cx.deadline(150).into()));
     }
     // Segments 7 to 9 were sent less than RACK's round trip of 93 ms ago.
@@ -414,7 +414,7 @@ fn a_timeout_reduces_once_for_each_window() {
     let mut sender = in_flight(&config);
     sender.timer_at = (Time::ZERO + Span::from_ms(401)).into();
     sender.handle_timeout(&at(&config, 400));
-    assert_eq!(sender.tally.timeouts, 0);
+    assert_eq!(sender.tally().timeouts, 0);
 }
 
 /// RFC 3522, 3.2, and RFC 3708: what shows that a reduction was needless.
@@ -494,7 +494,7 @@ fn a_needless_reduction_is_taken_back() {
         assert_eq!((sender.window.cwnd, sender.window.ssthresh), expected, "{before:?} {prior}");
         assert_eq!(sender.queue_cwr, expected.1 == 14);
         assert_eq!((sender.state, sender.lost_out, lost(&sender).len()), (State::Open, 0, 0));
-        assert_eq!((sender.tally.undos, sender.tally.spurious_timeouts), (1, 1));
+        assert_eq!((sender.tally().undos, sender.tally().spurious_timeouts), (1, 1));
         assert_eq!((sender.retransmits, sender.cwnd_stamp_us), (0, 200_000));
         assert!(
             !sender.take_back_timeout(&cx, &ack_with(0), false),
@@ -538,7 +538,7 @@ fn rfc5682_3_1_what_follows_a_timeout() {
         let did = sender.continue_after_timeout(&at(&config, 200), &ack, duplicates);
         let case = (next, flags, duplicates, una, unsent);
         assert_eq!(did, resend, "{case:?}");
-        assert_eq!(sender.tally.spurious_timeouts, u32::from(spurious), "{case:?}");
+        assert_eq!(sender.tally().spurious_timeouts, u32::from(spurious), "{case:?}");
         assert_eq!(sender.frto || spurious, goes_on || spurious, "{case:?}");
         assert_eq!(sender.state == State::Open, spurious);
     }

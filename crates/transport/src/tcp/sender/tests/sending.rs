@@ -196,7 +196,7 @@ fn lost_segments_go_in_order_and_once() {
             poll(&mut sender, &config).iter().map(|&(seq, ..)| (seq - 1) / 1000).collect();
         assert_eq!(sent, sends, "{cwnd} {lost:?} {sacked:?} {resent:?}");
         assert_eq!(sender.reduction.sent, sends.len() as u32);
-        assert_eq!(sender.tally.retransmitted, sends.len() as u32);
+        assert_eq!(sender.tally().retransmitted, sends.len() as u32);
         assert_eq!(sender.todo, 0);
         for &k in sends {
             let record = sender.board.at(k);
@@ -259,7 +259,7 @@ fn what_has_to_be_sent_ignores_the_windows() {
     sender.todo = todo::HEAD | todo::PROBE | todo::PERSIST | todo::NEW;
     let sent = poll(&mut sender, &config);
     assert_eq!(sent, [(1, 1000, Flags(0)), (9001, 1000, Flags(0)), (0, 0, Flags(0))]);
-    assert_eq!((sender.tally.retransmitted, sender.tally.tail_probes), (2, 1));
+    assert_eq!((sender.tally().retransmitted, sender.tally().tail_probes), (2, 1));
     assert_eq!((sender.retrans_out, sender.todo), (1, 0));
     // With room in the peer's window, the probe is new.
     let mut sender = in_flight(&config);
@@ -267,13 +267,13 @@ fn what_has_to_be_sent_ignores_the_windows() {
     sender.unsent.write(500);
     sender.todo = todo::PROBE;
     assert_eq!(poll(&mut sender, &config), [(10_001, 500, Flags::PSH)]);
-    assert_eq!((sender.tally.retransmitted, sender.tally.tail_probes), (0, 1));
+    assert_eq!((sender.tally().retransmitted, sender.tally().tail_probes), (0, 1));
     let probe = sender.probe.expect("it is watched");
     assert_eq!((probe.end, probe.is_retransmission), (Seq(10_501), false));
     // One at a time.
     sender.todo = todo::PROBE;
     assert_eq!(poll(&mut sender, &config), []);
-    assert_eq!(sender.tally.tail_probes, 1);
+    assert_eq!(sender.tally().tail_probes, 1);
 }
 
 /// `tcp_check_probe_timer`: data wait, and nothing is in flight that would bring a window.
