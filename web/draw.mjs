@@ -1,7 +1,7 @@
 // Shows the page's plots: makes drawings of them (docs/plots.md) for the module that reports use.
 
 import { draw } from "./draw.js";
-import { thinned } from "./plots.mjs";
+import { Samples } from "./samples.mjs";
 
 const COLOURS = ["blue", "vermilion", "green", "purple", "orange", "sky"];
 
@@ -24,8 +24,13 @@ export function show(element, plot, beside = [], events = [], band = null) {
   Object.assign(save, { type: "button", className: "save", textContent: "SVG", ariaLabel: `Save SVG: ${plot.title}` });
   element.replaceChildren(title, save, box);
   save.hidden = !(plot.bars || plot.curves.length);
-  element.drawing = save.hidden ? null : drawing(plot, beside, events, band);
-  element.drawn = element.drawing && draw(element.drawing, box, { group });
+  const samples = [];
+  element.drawing = save.hidden ? null : drawing(plot, beside, events, band, samples);
+  const finer = (low, high) =>
+    element.drawing.curves.map((curve, number) =>
+      samples[number] ? { ...curve, ...points(samples[number], samples[number].between(low, high)) } : curve);
+  const options = { group, finer: samples.some(({ many }) => many) ? finer : null };
+  element.drawn = element.drawing && draw(element.drawing, box, options);
   if (!element.drawn) box.textContent = "None.";
 }
 
@@ -35,8 +40,17 @@ function stepped({ x, low, high }) {
   return { x: x.flatMap((at, n) => (n + 1 < x.length ? [at, at] : [at])), low: after(low), high: after(high) };
 }
 
-/** @returns {import("./draw.js").Drawing} */
-function drawing(plot, beside, events, band) {
+/** Some of a curve's samples; a gap is null. */
+const points = ({ x, y }, numbers) => ({
+  x: numbers.map((at) => x[at]),
+  y: numbers.map((at) => (Number.isFinite(y[at]) ? y[at] : null)),
+});
+
+/**
+ * @param {Samples[]} samples  gets those of each curve
+ * @returns {import("./draw.js").Drawing}
+ */
+function drawing(plot, beside, events, band, samples) {
   if (plot.bars) {
     const bars = (of, before, color) =>
       of.map(({ label, share }) => ({
@@ -60,12 +74,12 @@ function drawing(plot, beside, events, band) {
     return same < 0 ? number : same;
   };
   const made = (curve, number, before = "", dash = false) => {
-    const { label, x, y } = thinned(curve);
+    const all = new Samples(curve);
+    samples.push(all);
     return {
-      label: before + label,
+      label: before + curve.label,
       color: COLOURS[number % COLOURS.length],
-      x: Array.from(x),
-      y: Array.from(y, (value) => (Number.isFinite(value) ? value : null)),
+      ...points(all, all.all),
       shape: curve.step ? "before" : "line",
       dash,
     };

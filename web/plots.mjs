@@ -155,21 +155,3 @@ export function band(title, runs, columns = 1200) {
   }
   return made.x.length ? made : null;
 }
-
-/** A plot with at most two points, the least and the largest, for each of so many columns. */
-export function thinned(curve, columns = 1200) {
-  const { x, y } = curve;
-  if (x.length <= 2 * columns) return curve;
-  const keep = [];
-  for (let column = 0; column < columns; column += 1) {
-    const from = Math.floor((column * x.length) / columns);
-    const to = Math.floor(((column + 1) * x.length) / columns);
-    let [low, high] = [from, from];
-    for (let at = from; at < to; at += 1) {
-      if (y[at] < y[low]) low = at;
-      if (y[at] > y[high]) high = at;
-    }
-    keep.push(...(low <= high ? [low, high] : [high, low]));
-  }
-  return { ...curve, x: keep.map((at) => x[at]), y: keep.map((at) => y[at]) };
-}

@@ -31,8 +31,10 @@ import { element } from "./draw/words.js";
  * Draws into an element, which is emptied first.
  * @param {Drawing} drawing
  * @param {HTMLElement} box
- * @param {{alt?: string, group?: Set<Drawn>}} [options] `alt`: what it shows, for readers who cannot
- *   see it; `group`: plots that share the pointer and the zoom, where their x axes have one label
+ * @param {{alt?: string, group?: Set<Drawn>, finer?: ?(low: number, high: number) => Curve[]}} [options]
+ *   `alt`: what it shows, for readers who cannot see it; `group`: plots that share the pointer and the
+ *   zoom, where their x axes have one label; `finer`: the curves with more points between two values of
+ *   x, which a zoom then shows
  * @returns {Drawn}
  */
 export function draw(drawing, box, options = {}) {

@@ -6,8 +6,9 @@ const FONT = '12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif';
 const NARROW = 560;
 const DOT = 4.6;
 const COLUMNS = 12;
+const FINER_MS = 60;
 
-export function curves(drawing, box, { alt, group }) {
+export function curves(drawing, box, { alt, group, finer }) {
   const given = drawing.curves ?? [];
   const head = element("div", "head");
   const zoom = element("span", "zoom");
@@ -21,8 +22,22 @@ export function curves(drawing, box, { alt, group }) {
   heard.setAttribute("aria-live", "polite");
   const corner = drawing.corner ? [element("p", "subtitle", drawing.corner)] : [];
   box.append(head, chart, ...corner, legend, heard);
-  const data = uPlot.join(given.map(column));
+  let data = uPlot.join(given.map(column));
   const drawn = { plot: null, destroy, label: drawing.x.label };
+  let [low, high] = drawing.x.ends;
+  let soon = 0;
+  // After a zoom and not with it, so that a zoom is quick; each plot for itself, so that others wait less.
+  drawn.zoomed = () => {
+    clearTimeout(soon);
+    soon = finer && setTimeout(() => {
+      const { min, max } = drawn.plot.scales.x;
+      if (min === low && max === high) { return; }
+      [low, high] = [min, max];
+      data = uPlot.join(finer(low, high).map(column));
+      drawn.plot.setData(data, false);
+      drawn.plot.redraw();
+    }, FINER_MS);
+  };
   let showing = given.map(() => true);
   const make = () => {
     drawn.plot?.destroy();
@@ -43,6 +58,7 @@ export function curves(drawing, box, { alt, group }) {
   dark.addEventListener("change", make);
   group?.add(drawn);
   function destroy() {
+    clearTimeout(soon);
     sizes.disconnect();
     dark.removeEventListener("change", make);
     drawn.plot.destroy();
@@ -121,7 +137,7 @@ function settings(drawing, chart, drawn, group) {
       drawAxes: [(self) => bands(self, drawing.curves ?? [])],
       draw: [(self) => intervals(self, drawing.curves ?? []), (self) => named(self, levels, narrow)],
       setCursor: [() => drawn.told()],
-      setScale: [(self, key) => { if (key === "x") { together(self, drawn, group); } }],
+      setScale: [(self, key) => { if (key === "x") { together(self, drawn, group); drawn.zoomed(); } }],
     },
     cursor: {
       drag: { x: true, y: true, uni: 40 },
