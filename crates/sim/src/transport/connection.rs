@@ -213,6 +213,7 @@ impl Connection {
 
     /// Lets the end that sends in `direction` send the next segment, if only its pace held that
     /// back.
+    #[inline]
     pub(crate) fn handle_pace(&mut self, now: Time, direction: u32, network: &mut Network) {
         let side = direction as usize % 2;
         if !self.ends[side].endpoint.resume(now) {

@@ -7,7 +7,7 @@
 //! Each segment takes its length divided by the rate. If it leaves late, the next one may leave
 //! earlier, by this lateness but at most by half of that time.
 
-use narrows_units::{MaybeTime, Time};
+use narrows_units::{MaybeTime, Span, Time};
 
 use super::rate::Rates;
 use super::window::Window;
@@ -19,8 +19,8 @@ pub(crate) struct Pace {
     pub rate: Option<u64>,
     /// The segments of a burst, if the control decides on it.
     pub quantum: Option<u32>,
-    /// `tcp_wstamp_ns`: when the next segment may leave, in nanoseconds since the start.
-    next_ns: u64,
+    /// `tcp_wstamp_ns`: when the next segment may leave, in whole nanoseconds.
+    next_at: Time,
     /// How much later than it might have the current burst has left, in nanoseconds.
     late_ns: u64,
     /// The number of segments of the current burst that may still leave.
@@ -40,7 +40,7 @@ impl Pace {
         Self {
             rate: None,
             quantum: None,
-            next_ns: 0,
+            next_at: Time::ZERO,
             late_ns: 0,
             burst: 0,
             sent: 0,
@@ -51,11 +51,12 @@ impl Pace {
     }
 
     /// Returns whether the next segment has to wait, and notes until when (`tcp_pacing_check`).
+    #[inline]
     pub(crate) fn holds(&mut self, now: Time) -> bool {
-        if self.burst > 0 || self.next_ns <= ns(now) {
+        if self.burst > 0 || self.next_at <= now {
             return false;
         }
-        let resumes_at = Time::from_ps(self.next_ns * PS_PER_NS).into();
+        let resumes_at = self.next_at.into();
         if self.resumes_at != resumes_at {
             self.resumes_at = resumes_at;
             self.is_known = false;
@@ -70,6 +71,7 @@ impl Pace {
     }
 
     /// Returns whether the time has come to go on, and forgets it.
+    #[inline]
     pub(crate) fn resumes(&mut self, now: Time) -> bool {
         let due = !self.resumes_at.is_after(now);
         if due {
@@ -80,11 +82,14 @@ impl Pace {
 
     /// Notes that a segment of `len` payload bytes leaves. `burst`: the number of segments in a burst,
     /// if it is the first of one.
+    #[inline]
     pub(crate) fn note_sent(&mut self, now: Time, len: u16, burst: u32) {
         if self.burst == 0 {
-            let now_ns = ns(now);
-            self.late_ns = now_ns.saturating_sub(self.next_ns);
-            self.next_ns = self.next_ns.max(now_ns);
+            self.late_ns = 0;
+            if now > self.next_at {
+                self.late_ns = now.since(self.next_at).as_ps() / PS_PER_NS;
+                self.next_at += Span::from_ns(self.late_ns);
+            }
             self.burst = burst;
         }
         self.burst -= 1;
@@ -98,7 +103,7 @@ impl Pace {
         let ns = u64::from(len) * NS_PER_S / rate.max(1);
         let early = (ns / 2).min(self.late_ns);
         self.late_ns -= early;
-        self.next_ns += ns - early;
+        self.next_at += Span::from_ns(ns - early);
     }
 
     /// Ends the current burst, because nothing more may be sent now.
@@ -108,12 +113,14 @@ impl Pace {
 
     /// Returns how much later than now the next segment may leave, in microseconds.
     pub(crate) fn ahead_us(&self, now: Time) -> u32 {
-        (self.next_ns.saturating_sub(ns(now)) / 1000) as u32
+        let ahead = self.next_at.as_ps().saturating_sub(now.as_ps());
+        ((ahead + PS_PER_NS - 1) / (1000 * PS_PER_NS)) as u32
     }
 
     /// Returns the number of segments that leave together: what segmentation offload would take at
     /// once (`tcp_tso_autosize`: about a millisecond at the pacing rate, and more on short paths), or
     /// 1 without it. `shortest_us`: the shortest round trip in microseconds.
+    #[inline]
     pub(crate) fn burst_size(&self, offload: bool, mss: u16, shortest_us: u32) -> u32 {
         if !offload {
             return 1;
@@ -153,10 +160,6 @@ pub(crate) fn window_rate(
     let percent = if window.cwnd < window.ssthresh / 2 { 200 } else { percent };
     let bytes = u64::from(mss) * u64::from(window.cwnd.max(out));
     bytes * percent * (1_000_000 / 100 * 8) / u64::from(eighths.max(1))
-}
-
-fn ns(now: Time) -> u64 {
-    now.as_ps() / PS_PER_NS
 }
 
 const PS_PER_NS: u64 = 1000;

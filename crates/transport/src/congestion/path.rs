@@ -58,6 +58,7 @@ impl Path<'_> {
 
     /// Returns the number of segments that leave in a millisecond, which is what segmentation offload
     /// takes at once, from one or two to 127 (`bbr_tso_segs_goal`).
+    #[inline]
     pub(crate) fn burst_goal(&self) -> u32 {
         let rate = self.pace.rate.unwrap_or(0);
         let segments = ((rate >> 10).min(LARGEST_BURST) / u64::from(self.mss.max(1))) as u32;

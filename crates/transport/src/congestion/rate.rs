@@ -5,7 +5,7 @@
 //! delivered segments, and each write first checks whether the application limits the sender.
 //! Difference: a host has no queue of its own here, so only what TCP has not sent yet counts.
 
-use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 use super::moment::elapsed_us;
 use super::sample::{Newest, Rate, RateSample, SentState};
@@ -15,7 +15,7 @@ use crate::seq::Seq;
 /// scoreboard.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rates {
-    in_flight: VecDeque<Sent>,
+    in_flight: Ring,
     /// C.first_sent_time: when the newest delivered segment was sent.
     first_sent_us: u32,
     /// C.delivered_time: when something was last delivered.
@@ -53,6 +53,60 @@ impl Sent {
     }
 }
 
+/// A queue in a ring whose length is a power of two, so that a place costs no comparison.
+#[derive(Clone, Debug, Default)]
+struct Ring {
+    slots: Vec<Sent>,
+    head: u32,
+    len: u32,
+}
+
+impl Ring {
+    #[inline]
+    fn slot(&self, index: u32) -> usize {
+        self.head.wrapping_add(index) as usize & self.slots.len().wrapping_sub(1)
+    }
+
+    #[inline]
+    fn get(&self, index: u32) -> Option<&Sent> {
+        if index < self.len { self.slots.get(self.slot(index)) } else { None }
+    }
+
+    #[inline]
+    fn get_mut(&mut self, index: u32) -> Option<&mut Sent> {
+        let slot = self.slot(index);
+        if index < self.len { self.slots.get_mut(slot) } else { None }
+    }
+
+    #[inline]
+    fn push(&mut self, sent: Sent) {
+        if self.len as usize == self.slots.len() {
+            self.grow();
+        }
+        let slot = self.slot(self.len);
+        self.slots[slot] = sent;
+        self.len += 1;
+    }
+
+    #[inline]
+    fn pop(&mut self) {
+        if self.len > 0 {
+            self.head = self.head.wrapping_add(1);
+            self.len -= 1;
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let first = self.slot(0);
+        self.slots.rotate_left(first);
+        self.head = 0;
+        let room = (2 * self.slots.len()).max(4);
+        self.slots.reserve_exact(room - self.slots.len());
+        self.slots.resize(room, Sent::default());
+    }
+}
+
 /// The newest segment that an acknowledgement has delivered, with the time that sending took.
 #[derive(Clone, Copy, Debug)]
 struct Arrived {
@@ -73,6 +127,7 @@ pub(crate) struct Delivered {
 
 impl Delivered {
     /// Returns whether it was sent after `other` (RFC 8985, RACK_sent_after).
+    #[inline]
     fn is_after(&self, other: &Self) -> bool {
         let later = self.sent_us.wrapping_sub(other.sent_us) as i32;
         later > 0 || (later == 0 && self.end.after(other.end))
@@ -82,6 +137,7 @@ impl Delivered {
 impl Rates {
     /// Notes that the segment at `index` of the scoreboard is sent at `us` (section 3.2). `idle`:
     /// nothing else is in flight. `in_flight` counts it, and `lost` what the connection has lost.
+    #[inline]
     pub(crate) fn note_sent(
         &mut self,
         index: u32,
@@ -101,9 +157,9 @@ impl Rates {
             is_app_limited: self.app_limited != 0,
             is_used: false,
         };
-        match self.in_flight.get_mut(index as usize) {
+        match self.in_flight.get_mut(index) {
             Some(again) => *again = sent,
-            None => self.in_flight.push_back(sent),
+            None => self.in_flight.push(sent),
         }
     }
 
@@ -111,8 +167,8 @@ impl Rates {
     /// the whole was sent (`tcp_fragment`).
     pub(crate) fn cut(&mut self, parts: impl Iterator<Item = usize>) {
         let whole = core::mem::take(&mut self.in_flight);
-        for (sent, parts) in whole.into_iter().zip(parts) {
-            self.in_flight.extend(core::iter::repeat_n(sent, parts));
+        for (index, parts) in (0..whole.len).zip(parts) {
+            (0..parts).for_each(|_| self.in_flight.push(whole.slots[whole.slot(index)]));
         }
     }
 
@@ -124,8 +180,9 @@ impl Rates {
 
     /// Notes that the segment at `index` of the scoreboard was delivered (section 3.3,
     /// UpdateRateSample).
+    #[inline]
     pub(crate) fn note_delivered(&mut self, index: u32, segment: Delivered) {
-        let Some(sent) = self.in_flight.get_mut(index as usize) else { return };
+        let Some(sent) = self.in_flight.get_mut(index) else { return };
         if core::mem::replace(&mut sent.is_used, true) {
             return;
         }
@@ -139,12 +196,13 @@ impl Rates {
     /// Returns what was true when the segment at `index` of the scoreboard was sent. `lost`: the
     /// segments lost on the whole connection.
     pub(crate) fn sent_state(&self, index: u32, lost: u32) -> Option<SentState> {
-        Some(self.in_flight.get(index as usize)?.state(lost))
+        Some(self.in_flight.get(index)?.state(lost))
     }
 
     /// Notes that the first segment has left the scoreboard.
+    #[inline]
     pub(crate) fn pop(&mut self) {
-        self.in_flight.pop_front();
+        self.in_flight.pop();
     }
 
     /// Returns whether the application limits the sender.
@@ -162,6 +220,7 @@ impl Rates {
     /// `total` count the segments that it and the whole connection have delivered, and `lost` and
     /// `total_lost` those that it shows to be lost, and all that are. An interval below `shortest_us`, the shortest round trip, gives no
     /// rate.
+    #[inline]
     pub(crate) fn sample(
         &mut self,
         us: u32,
@@ -208,18 +267,42 @@ impl Rates {
 
     /// Returns the segments in flight.
     pub(crate) fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.in_flight.len as usize
     }
 
     /// Returns the heap bytes in use.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.in_flight.capacity() * size_of::<Sent>()
+        self.in_flight.slots.capacity() * size_of::<Sent>()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// First in, first out, while it grows with its head in the middle.
+    #[test]
+    fn a_ring_keeps_the_order() {
+        let mut ring = Ring::default();
+        let (mut pushed, mut popped) = (0, 0);
+        for (pushes, pops) in [(3, 2), (3, 0), (1, 3), (40, 20), (9, 29), (0, 5)] {
+            for _ in 0..pushes {
+                ring.push(Sent { lost: pushed, ..Sent::default() });
+                pushed += 1;
+            }
+            for _ in 0..pops {
+                let first = ring.get(0).map(|sent| sent.lost);
+                assert_eq!(first, (popped < pushed).then_some(popped));
+                ring.pop();
+                popped = pushed.min(popped + 1);
+            }
+            assert_eq!(ring.len, pushed - popped);
+            for index in 0..ring.len {
+                assert_eq!(ring.get_mut(index).map(|sent| sent.lost), Some(popped + index));
+            }
+            assert!(ring.get(ring.len).is_none() && ring.get_mut(ring.len).is_none());
+        }
+    }
 
     /// Three segments, sent at 1, 2 and 3 ms. The first is cut into two parts. The third part is the
     /// second segment, and its sample begins when the first one was sent.
@@ -236,7 +319,7 @@ mod tests {
         let sample = rates.sample(2500, (1, 1), (0, 0), 100, None);
         assert_eq!(sample.rate.map(|rate| rate.interval_us), Some(1500));
         assert_eq!(rates.newest.map(|newest| newest.send_elapsed_us), Some(1000));
-        assert_eq!(rates.in_flight.len(), 4);
+        assert_eq!(rates.in_flight(), 4);
         // Of a segment that has told what it knows, the parts tell nothing more.
         rates.cut([1, 1, 2, 1].into_iter());
         rates.begin_ack(5);

@@ -138,6 +138,7 @@ fn at_jiffy(jiffy: u64, tick_us: u64) -> Time {
 /// within a level it begins with the one that was armed last (`enqueue_timer` puts it at the head
 /// of a list, and `__run_timers` goes from the highest level down). The order decides whose
 /// retransmission finds room in a full queue.
+#[inline]
 fn turn(level: u32, wait: Span) -> Span {
     /// The time for all timers of a level, in picoseconds: about a microsecond. Up to a jiffy of 16
     /// ms, the longest wait of a level takes less.

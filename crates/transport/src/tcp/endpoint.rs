@@ -365,9 +365,9 @@ impl Endpoint {
 
     /// Goes on, if only the pace has held it back until now. Returns whether it did; then
     /// [`poll_transmit`](Self::poll_transmit) may return segments.
+    #[inline]
     pub fn resume(&mut self, now: Time) -> bool {
-        let (state, cx) = self.at(now);
-        state.sender.resume(&cx)
+        self.state.sender.resume(now)
     }
 
     /// Returns the payload bytes that the other end has acknowledged.

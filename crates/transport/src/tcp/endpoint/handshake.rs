@@ -273,7 +273,7 @@ impl State {
 
     #[cold]
     pub(super) fn handle_syn_timeout(&mut self, cx: &Context) {
-        self.sender.resume(cx);
+        self.sender.resume(cx.now);
         if self.sender.deadline().is_after(cx.now) {
             return;
         }

@@ -207,10 +207,11 @@ impl Half {
     }
 
     /// Goes on, if only its pace has held it back until now.
-    pub(crate) fn resume(&mut self, cx: &Context) -> bool {
+    #[inline]
+    pub(crate) fn resume(&mut self, now: Time) -> bool {
         match self {
             Self::Silent(_) => false,
-            Self::Active(sender) => sender.resume(cx),
+            Self::Active(sender) => sender.resume(now),
         }
     }
 

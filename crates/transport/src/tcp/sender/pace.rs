@@ -3,6 +3,8 @@
 //! Written from draft-cheng-iccrg-delivery-rate-estimation-00 (application-limited samples); when a
 //! held-back sender goes on is as in Linux 6.1, as replays on a kernel show it.
 
+use narrows_units::Time;
+
 use super::ack::{Ack, flag};
 use super::{Sender, todo};
 use crate::congestion::{Lost, Model, Path, Rates, window_rate};
@@ -28,8 +30,8 @@ impl Sender {
 
     /// Goes on, if only the pace has held the sender back until now (`tcp_tsq_write`).
     #[inline]
-    pub(crate) fn resume(&mut self, cx: &Context) -> bool {
-        let resumes = self.pace.as_mut().is_some_and(|pace| pace.resumes(cx.now));
+    pub(crate) fn resume(&mut self, now: Time) -> bool {
+        let resumes = self.pace.as_mut().is_some_and(|pace| pace.resumes(now));
         if resumes {
             let lost = self.lost_out > self.retrans_out;
             self.todo |= todo::NEW | if lost { todo::RETRANSMIT } else { 0 };

@@ -19,7 +19,7 @@ use crate::tcp::clock::{Context, elapsed_us};
 impl Sender {
     /// Handles the timer, if it has fired.
     pub(crate) fn handle_timeout(&mut self, cx: &Context) {
-        self.resume(cx);
+        self.resume(cx.now);
         if self.timer_at.is_after(cx.now) {
             return;
         }
@@ -50,6 +50,7 @@ impl Sender {
     }
 
     /// Returns the time that is left until the first segment's timeout; negative if it has passed.
+    #[inline]
     pub(super) fn rto_remaining_us(&self, cx: &Context) -> i64 {
         let Some(head) = self.board.front() else { return 0 };
         i64::from(cx.us_in(self.rtt.rto)) - i64::from(elapsed_us(cx.us, head.sent_us))

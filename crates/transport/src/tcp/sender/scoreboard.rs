@@ -55,6 +55,7 @@ impl Record {
     }
 
     /// Returns what a rate sample needs of it once it is delivered.
+    #[inline]
     pub(super) fn to_delivered(self) -> Delivered {
         let (sent_us, prior_delivered) = (self.sent_us, self.delivered);
         Delivered { end: self.end(), sent_us, prior_delivered }

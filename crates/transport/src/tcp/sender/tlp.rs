@@ -30,30 +30,29 @@ impl Sender {
     pub(super) fn schedule_probe(&mut self, cx: &Context, acked: bool) -> bool {
         let schedules = self.packets_out > 0 && self.schedules_probes(cx);
         if schedules {
-            let rto = if acked { Some(self.rtt.rto) } else { self.rto_left(cx) };
-            let pto = self.probe_timeout(cx);
-            self.arm_for_sending(cx, Timer::LossProbe, rto.map_or(pto, |rto| rto.min(pto)));
+            let pto_us = self.probe_timeout_us(cx);
+            let jiffies = if acked {
+                self.rtt.rto.min(cx.jiffies_in(pto_us))
+            } else {
+                // What is left of the retransmission timeout, if anything is.
+                let left_us = u32::try_from(self.rto_remaining_us(cx)).ok().filter(|&us| us > 0);
+                cx.jiffies_in(left_us.map_or(pto_us, |left_us| left_us.min(pto_us)))
+            };
+            self.arm_for_sending(cx, Timer::LossProbe, jiffies);
         }
         schedules
     }
 
-    /// TLP_calc_PTO (7.2), in jiffies, without the bound of the retransmission timeout.
+    /// TLP_calc_PTO (7.2), in microseconds, without the bound of the retransmission timeout.
     #[inline]
-    fn probe_timeout(&self, cx: &Context) -> u32 {
+    fn probe_timeout_us(&self, cx: &Context) -> u32 {
         let Some(twice_us) = self.rtt.twice_smoothed_us() else {
-            return cx.span_to_jiffies(cx.config.initial_rto);
+            return cx.config.initial_rto.as_us() as u32;
         };
         // The acknowledgement of a lone segment may be delayed.
         let is_alone = self.packets_out == 1;
         let more_us = if is_alone { cx.config.min_rto.as_us() as u32 } else { SLACK_US };
-        cx.jiffies_in(twice_us.saturating_add(more_us))
-    }
-
-    /// Returns the jiffies that are left of the retransmission timeout, if any are.
-    #[inline]
-    fn rto_left(&self, cx: &Context) -> Option<u32> {
-        let left_us = self.rto_remaining_us(cx);
-        (left_us > 0).then(|| cx.jiffies_in(left_us as u32))
+        twice_us.saturating_add(more_us)
     }
 
     /// TLP_send_probe (7.3): a new segment, or else the last one again. The retransmission timeout
