@@ -107,7 +107,7 @@ export function story(tables, plan, row, seen, most = 150) {
   const nodes = [...new Set([...paths.there, ...paths.back].flatMap((link) => ends(plan, link)))];
   // From the client to the server, as the path there has them.
   const order = [...new Set(paths.there.flatMap((link) => ends(plan, link)))];
-  const list = attempts.attempt.map((number, at) => told(tables, attempts, at, all, start));
+  const list = attempts.attempt.map((number, at) => described(tables, attempts, at, all, start));
   return {
     title: line(tables, row),
     start,
@@ -178,7 +178,7 @@ function hops(plan, links, times, begun) {
 }
 
 /** An attempt in a sentence or two, and when it was lost. */
-function told(tables, attempts, at, packets, start) {
+function described(tables, attempts, at, packets, start) {
   const number = attempts.attempt[at];
   const mine = packets.filter(({ attempt }) => attempt === number);
   const place = attempts.lost_at[at];

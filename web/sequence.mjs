@@ -55,7 +55,7 @@ export function sequence({ title, start, nodes, packets }, width) {
 
 function journey({ name, attempt, hops }, { x, y, start, labels, notes, width }) {
   const group = svg("g", { class: attempt ? "packet" : "packet other" });
-  const told = [];
+  const events = [];
   const [first] = hops;
   const right = x(first.to) > x(first.at);
   const note = (text, at, t, anchor, kind = "") => {
@@ -67,7 +67,7 @@ function journey({ name, attempt, hops }, { x, y, start, labels, notes, width })
     const gone = left ?? queued;
     if (gone > queued) {
       group.append(svg("rect", { class: "wait", x: place - 3, width: 6, y: y(queued), height: y(gone) - y(queued) }));
-      if (gone - queued > LEAST_S) told.push(`${ms(gone - queued)} at ${link}`);
+      if (gone - queued > LEAST_S) events.push(`${ms(gone - queued)} at ${link}`);
     }
     if (arrived !== null) {
       group.append(svg("line", { x1: place, y1: y(gone), x2: x(to), y2: y(arrived) }));
@@ -81,11 +81,11 @@ function journey({ name, attempt, hops }, { x, y, start, labels, notes, width })
       const before = cross > width / 2;
       const side = { x: cross + (before ? -10 : 10), "text-anchor": before ? "end" : "start" };
       notes.append(svg("text", { class: "lost", y: end + 16, ...side }, `lost at ${link}`));
-      told.push(`lost at ${link}`);
+      events.push(`lost at ${link}`);
     }
   }
   note(name, x(first.at) + (right ? 6 : -6), first.left ?? first.queued, right ? "start" : "end");
-  group.prepend(svg("title", {}, [name, ...told].join("; ")));
+  group.prepend(svg("title", {}, [name, ...events].join("; ")));
   return group;
 }
 

@@ -117,9 +117,9 @@ export class Stories {
   #draw() {
     if (!this.story) return;
     const { title, attempts, packets, more, why } = this.story;
-    const told = made("ol");
-    told.append(...attempts.map(({ text }) => made("li", text)));
-    this.shown.replaceChildren(made("h3", title), told);
+    const items = made("ol");
+    items.append(...attempts.map(({ text }) => made("li", text)));
+    this.shown.replaceChildren(made("h3", title), items);
     if (packets.length) this.shown.append(sequence(this.story, Math.max(NARROWEST, this.shown.clientWidth - 24)));
     else this.shown.append(made("p", "Its packets cannot be told from others: TLS and QUIC hide which query they carry."));
     if (more) this.shown.append(made("p", `${more} more packets crossed on its connections.`));

@@ -44,11 +44,11 @@ export function curves(drawing, box, { alt, group, finer }) {
     drawn.plot = new uPlot(settings(drawing, chart, drawn, group), data, chart);
     showing.forEach((show, at) => { if (!show) { drawn.plot.setSeries(at + 1, { show }); } });
   };
-  const told = key(drawing, legend, drawn, showing);
-  drawn.told = told;
+  const readout = key(drawing, legend, drawn, showing);
+  drawn.readout = readout;
   make();
   buttons(zoom, drawn, drawing);
-  chart.addEventListener("keydown", (event) => steer(event, drawn, drawing, heard, told));
+  chart.addEventListener("keydown", (event) => steer(event, drawn, drawing, heard, readout));
   const sizes = new ResizeObserver(() => {
     const narrow = chart.clientWidth < NARROW;
     if (narrow !== drawn.narrow) { make(); } else { drawn.plot.setSize(size(chart)); }
@@ -136,7 +136,7 @@ function settings(drawing, chart, drawn, group) {
     hooks: {
       drawAxes: [(self) => bands(self, drawing.curves ?? [])],
       draw: [(self) => intervals(self, drawing.curves ?? []), (self) => named(self, levels, narrow)],
-      setCursor: [() => drawn.told()],
+      setCursor: [() => drawn.readout()],
       setScale: [(self, key) => { if (key === "x") { together(self, drawn, group); drawn.zoomed(); } }],
     },
     cursor: {
@@ -437,7 +437,7 @@ function scaled(drawn, factor, shift = 0) {
 }
 
 /** Keys: arrows move the pointer, with Shift the view; + and - zoom, 0 shows all. */
-function steer(event, drawn, drawing, heard, told) {
+function steer(event, drawn, drawing, heard, readout) {
   const { plot } = drawn;
   const side = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   const width = plot.over.clientWidth;
@@ -446,7 +446,7 @@ function steer(event, drawn, drawing, heard, told) {
   } else if (side) {
     const now = plot.cursor.left >= 0 ? plot.cursor.left : width / 2;
     plot.setCursor({ left: Math.min(width - 1, Math.max(0, now + 8 * side)), top: 10 });
-    heard.textContent = (told() ?? []).join(", ");
+    heard.textContent = (readout() ?? []).join(", ");
   } else if (event.key === "+" || event.key === "=") {
     scaled(drawn, 0.5);
   } else if (event.key === "-") {
