@@ -20,8 +20,9 @@ from typing import Any
 
 import polars as pl
 
-from narrows.foreign_text import parsed, regular_bytes
+from narrows.foreign_text import regular_bytes
 from narrows.results.checked import clean, fault_of_document, fault_of_table
+from narrows.results.documents import Kind
 from narrows.results.errors import RunFolderError
 from narrows.results.foreign import PROGRAM
 from narrows.results.schema import FORMAT, TABLES, Table, completed, mismatch
@@ -40,9 +41,6 @@ MEASUREMENTS = ("probe", "atlas", "capture", "csv", "run")
 
 OTHERS = (BENCH, *MEASUREMENTS)
 """Folders of no scenario: their names are those of servers and files."""
-
-LARGEST_JSON = 64 * 2**20
-"""The largest run.json or sweep.json that is read, in bytes."""
 
 _CAPTURES = "captures"
 _ROW_GROUP = 1 << 18
@@ -260,39 +258,7 @@ def read_document(folder: Path) -> dict[str, Any]:
         RunFolderError: There is none, or it is damaged or of another format.
     """
     path = folder / RUN_FILE
-    try:
-        if not folder.is_dir():
-            what = "is not a folder" if folder.exists() else "does not exist"
-            raise RunFolderError(folder, what, "name a run folder, which narrows run writes")
-        if not path.is_file() and (folder / SWEEP_FILE).is_file():
-            raise RunFolderError(
-                folder, "holds a sweep, not a run", "narrows compare and narrows sweep plot read it"
-            )
-        if not path.is_file():
-            raise RunFolderError(
-                folder,
-                f"holds no run ({RUN_FILE} is missing)",
-                "name a run folder, which narrows run writes",
-            )
-        if path.stat().st_size > LARGEST_JSON:
-            raise RunFolderError(
-                path, f"is larger than {LARGEST_JSON} bytes, too large for a run.json"
-            )
-        text = regular_bytes(path)
-    except OSError as error:
-        raise RunFolderError.of_system(path, error) from None
-    try:
-        document = parsed(text)
-    except ValueError as error:
-        raise RunFolderError(path, f"is damaged ({error})", _RERUN) from None
-    if not isinstance(document, dict) or "format" not in document:
-        raise RunFolderError(path, "is not that of a run (it has no format)", "name a run folder")
-    if document["format"] != FORMAT or isinstance(document["format"], bool):
-        raise RunFolderError(
-            path,
-            f"has format {json.dumps(document['format'])}, but this narrows reads {FORMAT}",
-            "use the narrows that wrote it, or run the scenario again",
-        )
+    document = _RUN.read(folder)
     for key, kinds in _KEYS.items():
         value = document.get(key)
         if not isinstance(value, kinds) or isinstance(value, bool):
@@ -335,6 +301,11 @@ _KEYS: dict[str, tuple[type, ...]] = {
 }
 
 _RERUN = "run the scenario again"
+_HINT = "name a run folder, which narrows run writes"
+_SWEEP = ("holds a sweep, not a run", "narrows compare and narrows sweep plot read it")
+_RUN = Kind(
+    "run", RUN_FILE, FORMAT, _HINT, again=_RERUN, anew=_RERUN, mistaken={SWEEP_FILE: _SWEEP}
+)
 
 
 def _read_table(

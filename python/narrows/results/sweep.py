@@ -11,7 +11,6 @@ depend on the order in which runs ended, or where they ran.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,9 +22,10 @@ import polars as pl
 
 from narrows.foreign_text import parsed, regular_bytes
 from narrows.results.checked import is_summary
+from narrows.results.documents import Kind
 from narrows.results.drawing import drawn
 from narrows.results.errors import RunFolderError
-from narrows.results.folder import LARGEST_JSON, SWEEP_FILE
+from narrows.results.folder import SWEEP_FILE
 from narrows.results.plotted_sweep import PlottedSweep
 from narrows.results.sweep_run import Axis, SweepRun, canonical
 from narrows.results.sweep_table import sweep_table
@@ -261,35 +261,7 @@ def read_document(folder: Path) -> dict[str, Any]:
         RunFolderError: There is none, or it is damaged or of another format.
     """
     path = folder / SWEEP_FILE
-    try:
-        if not folder.is_dir():
-            what = "is not a folder" if folder.exists() else "does not exist"
-            raise RunFolderError(folder, what, "name a folder that narrows sweep wrote")
-        if not path.is_file():
-            raise RunFolderError(
-                folder,
-                f"holds no sweep ({SWEEP_FILE} is missing)",
-                "name a folder that narrows sweep wrote",
-            )
-        if path.stat().st_size > LARGEST_JSON:
-            raise RunFolderError(
-                path, f"is larger than {LARGEST_JSON} bytes, too large for a {SWEEP_FILE}"
-            )
-        document = parsed(regular_bytes(path))
-    except OSError as error:
-        raise RunFolderError.of_system(path, error) from None
-    except ValueError as error:
-        raise RunFolderError(path, f"is damaged ({error})", _AGAIN) from None
-    if not isinstance(document, dict) or "format" not in document:
-        raise RunFolderError(
-            path, "is not that of a sweep (it has no format)", "name a sweep folder"
-        )
-    if document["format"] != SWEEP_FORMAT or isinstance(document["format"], bool):
-        raise RunFolderError(
-            path,
-            f"has format {json.dumps(document['format'])}, but this narrows reads {SWEEP_FORMAT}",
-            "use the narrows that wrote it, or run the sweep again",
-        )
+    document = _SWEEP.read(folder)
     # Sweeps of early versions do not name their backend, because there was only one, nor a build.
     document.setdefault("backend", "sim")
     document.setdefault("build", "")
@@ -386,3 +358,5 @@ _KEYS: dict[str, type | tuple[type, ...]] = {
 }
 
 _AGAIN = "run the sweep again in another folder"
+_HINT = "name a folder that narrows sweep wrote"
+_SWEEP = Kind("sweep", SWEEP_FILE, SWEEP_FORMAT, _HINT, again=_AGAIN, anew="run the sweep again")
