@@ -5,13 +5,10 @@ and synced when the step is over. A process that is killed therefore loses only 
 and the next sitting continues after the last whole line. The first line describes the bench. A
 folder of a bench with another form, program, server or machine is refused, because its rounds must
 not be mixed with ours. `finish` removes the file.
-
-A lock on the file keeps a second process away. The kernel releases it when the process ends.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -22,6 +19,7 @@ from typing import Any
 from narrows.results.errors import RunFolderError
 from narrows.results.folder import check_target
 from narrows.results.gateway_bench import BENCH_TABLES, JOURNAL
+from narrows.results.locked_lines import LockedLines
 
 from .recording import Rows
 
@@ -58,7 +56,7 @@ class Done:
     rows: Rows = field(repr=False)
 
 
-class Journal:
+class Journal(LockedLines):
     """The measured steps, on disk."""
 
     def __init__(self, folder: Path, facts: Facts) -> None:
@@ -76,14 +74,13 @@ class Journal:
         self.not_made: list[str] = []
         self.done: list[Done] = []
         self._sittings: list[Sitting] = []
-        self._file: int | None = None
         self._path = folder / JOURNAL
         if not unfinished(folder):
             check_target(folder)
             return
         try:
             self._file = os.open(self._path, os.O_RDWR | os.O_APPEND)
-            self._lock()
+            self._take_over()
             self._read()
         except OSError as error:
             self.close()
@@ -91,18 +88,6 @@ class Journal:
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Journal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Releases the folder."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
 
     def begin(self, arms: Sequence[str], not_made: Sequence[str], sitting: Sitting) -> None:
         """Begins a sitting.
@@ -122,11 +107,11 @@ class Journal:
                 # If two begin at once, only one gets the file.
                 flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL
                 self._file = os.open(self._path, flags, 0o666)
-                self._lock()
+                self._take_over()
             except OSError as error:
                 raise RunFolderError.of_system(self._path, error) from None
             head = {"format": FORMAT, "facts": self.facts}
-            self._append("bench", {**head, "arms": self.arms, "not_made": self.not_made})
+            self._add("bench", {**head, "arms": self.arms, "not_made": self.not_made})
         elif list(arms) != self.arms:
             odd = sorted(set(arms) ^ set(self.arms)) or ["another order"]
             why = "; ".join(not_made)
@@ -135,7 +120,7 @@ class Journal:
                 f"holds a bench of other arms ({', '.join(odd)}){f': {why}' if why else ''}",
                 "fix what keeps them from starting, or choose another folder with --out",
             )
-        self._append("sitting", asdict(sitting))
+        self._add("sitting", asdict(sitting))
         self._sittings.append(sitting)
 
     def add(self, done: Done) -> None:
@@ -144,7 +129,7 @@ class Journal:
         Raises:
             RunFolderError: It cannot be written, such as to a full disk; earlier steps stay.
         """
-        self._append("step", asdict(done))
+        self._add("step", asdict(done))
         self.done.append(done)
 
     def finish(self) -> None:
@@ -185,29 +170,11 @@ class Journal:
         """Process numbers of all sittings, including those that measured nothing."""
         return [sitting.pid for sitting in self._sittings]
 
-    def _lock(self) -> None:
-        assert self._file is not None, "it was opened"
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunFolderError(
-                self.folder,
-                "is being filled by another bench",
-                "wait for it, or choose another folder with --out",
-            ) from None
+    def _take_over(self) -> None:
+        self._lock(self.folder, "bench", "wait for it, or choose another folder with --out")
 
-    def _append(self, kind: str, value: Mapping[str, Any]) -> None:
-        assert self._file is not None, "it was opened"
-        line = (json.dumps({kind: value}, separators=(",", ":")) + "\n").encode()
-        end = os.lseek(self._file, 0, os.SEEK_END)
-        try:
-            written = 0
-            while written < len(line):
-                written += os.write(self._file, line[written:])
-            os.fsync(self._file)
-        except OSError as error:
-            os.ftruncate(self._file, end)
-            raise RunFolderError.of_system(self._path, error) from None
+    def _add(self, kind: str, value: Mapping[str, Any]) -> None:
+        self._append(self._path, {kind: value}, sync=True)
 
     def _read(self) -> None:
         """Reads what earlier sittings measured, and drops a line that a kill cut off."""

@@ -1,14 +1,10 @@
 """The sweep folder while a sweep fills it.
 
 Each run appends its row as one line; everything else can be made from sweep.json and these lines.
-Only one process at a time may fill a folder. A lock on the file of lines ensures this, and
-disappears with the process, however that ends.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -22,6 +18,7 @@ from narrows.errors import argument
 from narrows.foreign_text import regular_bytes
 from narrows.results import RunFolderError
 from narrows.results.folder import parquet, refuse_others
+from narrows.results.locked_lines import LockedLines
 from narrows.results.sweep import (
     ROWS_FILE,
     SWEEP_FILE,
@@ -41,7 +38,7 @@ CSV_FILE = "sweep.csv"
 _ADD = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 
-class Store:
+class Store(LockedLines):
     """The rows of a sweep, on disk if there is a folder."""
 
     def __init__(self, plan: Plan, folder: Path | None) -> None:
@@ -53,7 +50,6 @@ class Store:
         """
         self._plan = plan
         self._folder = folder
-        self._file: int | None = None
         self.rows: list[Mapping[str, Any]] = []
         if folder is not None:
             try:
@@ -64,18 +60,6 @@ class Store:
             except BaseException:
                 self.close()
                 raise
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Releases the folder."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
 
     @property
     def done(self) -> set[str]:
@@ -89,16 +73,7 @@ class Store:
             RunFolderError: The row cannot be written, as on a full disk; earlier rows stay.
         """
         if self._file is not None and self._folder is not None:
-            line = (json.dumps(row, separators=(",", ":")) + "\n").encode()
-            end = os.lseek(self._file, 0, os.SEEK_END)
-            try:
-                written = 0
-                while written < len(line):
-                    written += os.write(self._file, line[written:])
-            except OSError as error:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(self._file, end)
-                raise RunFolderError.of_system(self._folder / ROWS_FILE, error) from None
+            self._append(self._folder / ROWS_FILE, row)
         self.rows.append(row)
 
     def sweep(self, status: Status) -> Sweep:
@@ -144,12 +119,7 @@ class Store:
         refuse_others(folder, marks=[SWEEP_FILE], allowed=[ROWS_FILE])
         folder.mkdir(parents=True, exist_ok=True)
         self._file = os.open(folder / ROWS_FILE, _ADD, 0o666)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise RunFolderError(
-                folder, "is being filled by another sweep", "wait for it, or choose another folder"
-            ) from None
+        self._lock(folder, "sweep", "wait for it, or choose another folder")
         if (folder / SWEEP_FILE).exists():
             self._check_same(folder)
             self._drop_torn_line(folder / ROWS_FILE)
