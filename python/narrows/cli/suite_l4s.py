@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +11,7 @@ import typer
 from narrows.cli.ending import EXIT_CODES
 from narrows.cli.failure import Exit
 from narrows.cli.options import Json, Plugins, Quiet, Workers, option
-from narrows.cli.suites import Against, QueueOption, end_suite, out_option, seeds_option
-from narrows.progress import shown
+from narrows.cli.suites import Against, QueueOption, conduct, out_option, seeds_option
 
 EXAMPLES = """\
 # Prague beside CUBIC in DualPI2 and in other queues.
@@ -43,23 +42,19 @@ def command(
 ) -> Exit:
     """Run the tests of L4S's coexistence with classic traffic, and write a report."""
     from narrows.suites.l4s import l4s
-    from narrows.suites.output import print_suite, write
+    from narrows.suites.output import write
 
     folder = out or Path("runs") / "suite-l4s"
-    with shown("suite l4s", quiet=quiet) as update:
-        run = l4s(
-            [queue, *(against or ())],
-            control=control,
-            classic=classic,
-            out=folder,
-            seeds=seeds,
-            quick=quick,
-            plugins=plugin or (),
-            workers=workers,
-            progress=lambda at: update(at.share, at.words),
-        )
-    try:
-        write(run, folder)
-    finally:
-        print_suite(run, sys.stdout, as_json=json_output)
-    return end_suite(run, folder, quiet=quiet)
+    start = partial(
+        l4s,
+        [queue, *(against or ())],
+        control=control,
+        classic=classic,
+        out=folder,
+        seeds=seeds,
+        quick=quick,
+        plugins=plugin or (),
+        workers=workers,
+    )
+    keep = partial(write, folder=folder)
+    return conduct("l4s", folder, start, keep, json_output=json_output, quiet=quiet)
