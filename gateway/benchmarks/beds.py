@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -174,8 +173,3 @@ class Beds:
             raise LabError(f"{server} does not answer; it said last: {last}") from None
         servers.settle(running)
         return bed
-
-
-def kernel_release() -> str:
-    """The kernel's release."""
-    return subprocess.run(["uname", "-r"], capture_output=True, text=True).stdout.strip()

@@ -10,7 +10,6 @@ process many packets at once, which looks cheap.
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 PROCESS = 1
 RECEIVER = 2
@@ -20,9 +19,3 @@ RECEIVER = 2
 def run_first(thread: int, priority: int) -> None:
     """Sets a thread's priority, which its children inherit."""
     os.sched_setscheduler(thread, os.SCHED_FIFO, os.sched_param(priority))
-
-
-def all_first(process: int, priority: int) -> None:
-    """Sets the priority of all threads of a process."""
-    for path in Path(f"/proc/{process}/task").iterdir():
-        run_first(int(path.name), priority)

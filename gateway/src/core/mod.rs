@@ -191,11 +191,6 @@ impl Core {
         }
     }
 
-    /// Sets the keys. [`Settings::previous_until`] says until when the second one is accepted.
-    pub fn set_keys(&mut self, keys: [CookieKey; 2]) {
-        self.settings.keys = keys;
-    }
-
     /// Applies new settings, except the servers' addresses and the sizes, which stay.
     pub fn reconfigure(&mut self, settings: Settings) {
         let old = std::mem::replace(&mut self.settings, settings);

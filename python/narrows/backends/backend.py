@@ -94,8 +94,3 @@ class Backend:
 
 
 _USUAL_HINT = "leave it out, or change the backend"
-
-
-def nothing_refused(_scenario: Scenario) -> Sequence[Refusal]:
-    """The `refusals` of a backend that honours every key."""
-    return ()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from matplotlib.ticker import Formatter
 
 
@@ -18,14 +16,3 @@ class Milliseconds(Formatter):
             ('250 ms', '1.5 s')
         """
         return f"{x / 1e3:g} s" if x >= 1e3 else f"{x:g} ms"
-
-
-def unit_of(label: str) -> str:
-    """The unit in parentheses at the end of a label; empty without one.
-
-    Examples:
-        >>> unit_of("backlog (kB)"), unit_of("score (1 bad, 4.4 good)"), unit_of("attempt")
-        ('kB', '', '')
-    """
-    found = re.search(r"\(([^\s()]+)\)$", label)
-    return found[1] if found else ""

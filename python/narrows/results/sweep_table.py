@@ -15,9 +15,6 @@ import polars as pl
 
 from narrows.results.sweep_run import Axis, SweepRun, plain_value
 
-FACTS = ("seed", "status", "stopped", "message", "end_s", "events", "run")
-"""Columns that identify the run and say how it ended."""
-
 
 def sweep_table(axes: Sequence[Axis], runs: Sequence[SweepRun]) -> pl.DataFrame:
     """The table of runs, in their order."""

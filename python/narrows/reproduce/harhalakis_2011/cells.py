@@ -112,7 +112,7 @@ MAIN_CELLS = tuple(cell.name for cell in CELLS if cell not in EXTRA_CELLS)
 _FIFO_200_CELLS = frozenset({"fifo-200-20", "fifo-200-50"})
 _RED_200_CELLS = frozenset(name for name in MAIN_CELLS if name.startswith("red-200"))
 _RINGED = frozenset(cell.name for cell in CELLS if cell.name != "red-300-none-noring")
-_JITTER_300 = frozenset(name for name in MAIN_CELLS if "-300" in name)
+
 
 _ACCESS = ["gen1", "gen2", "dnsserver", "recv1", "recv2", "dnsclient"]
 

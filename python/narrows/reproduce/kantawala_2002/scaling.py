@@ -33,11 +33,6 @@ class Point:
         return self.rate_bps * self.rtt_s / PACKET_BITS
 
     @property
-    def fair_bps(self) -> float:
-        """A source's fair share of the bottleneck, in bit/s."""
-        return self.rate_bps / self.sources
-
-    @property
     def at(self) -> float:
         """The panel's abscissa: Mbit/s, sources, or ms."""
         return {

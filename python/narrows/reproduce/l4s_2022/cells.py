@@ -94,9 +94,7 @@ CELLS = [
     *(_fairness(row) for row in FAIRNESS),
 ]
 
-_MIXED = frozenset(row.cell for row in mixed())
 _PRAGUE = frozenset(row.cell for row in mixed() if row.ecn == "prague")
-_FAIR = frozenset(fairness_cell(row) for row in FAIRNESS)
 
 
 def _each(groups: tuple[str, ...], key: str, value: str) -> dict[str, str]:
