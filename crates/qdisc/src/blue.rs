@@ -182,8 +182,7 @@ impl<P: Packet> Qdisc<P> for Blue<P> {
         let packet = self.storage.pop();
         match &packet {
             Some(packet) => {
-                self.counters.sent_packets += 1;
-                self.counters.sent_bytes += u64::from(packet.bytes());
+                self.counters.on_departure(packet.bytes());
             }
             None if self.idle_since.is_none() => {
                 self.idle_since = Some(now);

@@ -147,8 +147,7 @@ impl<P: Packet> Qdisc<P> for Codel<P> {
     fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
         let Self { params, control, storage, counters, .. } = self;
         let packet = control.dequeue(now, params, storage, &mut Books { counters, dropped })?;
-        self.counters.sent_packets += 1;
-        self.counters.sent_bytes += u64::from(packet.bytes());
+        self.counters.on_departure(packet.bytes());
         Some(packet)
     }
 

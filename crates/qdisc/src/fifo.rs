@@ -145,8 +145,7 @@ impl<P: Packet, L: Capacity> Fifo<P, L> {
     #[inline]
     fn dequeue(&mut self) -> Option<P> {
         let packet = self.storage.pop()?;
-        self.counters.sent_packets += 1;
-        self.counters.sent_bytes += u64::from(packet.bytes());
+        self.counters.on_departure(packet.bytes());
         Some(packet)
     }
 }

@@ -391,12 +391,12 @@ impl<P: Packet> Qdisc<P> for Fq<P> {
             let flow = self.flows.get_mut(index as usize)?;
             if flow.credit <= 0 {
                 flow.credit += i64::from(self.config.quantum);
-                round.pop_front(&self.flows);
+                round.pop_front(&mut self.flows);
                 self.bands[USUAL].old_flows.push_back(index, &mut self.flows);
                 continue;
             }
             let Some(front) = self.slab.front(flow.packets) else {
-                round.pop_front(&self.flows);
+                round.pop_front(&mut self.flows);
                 // Flows that return again and again as new ones must not starve the old ones.
                 let old_flows = &mut self.bands[USUAL].old_flows;
                 if is_new && !old_flows.is_empty() {
@@ -411,7 +411,7 @@ impl<P: Packet> Qdisc<P> for Fq<P> {
                 flow.next_at = due;
                 flow.state = State::Held;
                 self.active -= 1;
-                round.pop_front(&self.flows);
+                round.pop_front(&mut self.flows);
                 self.held.set(index, (Reverse(due), Reverse(self.held_count)));
                 self.held_count += 1;
                 continue;
@@ -453,13 +453,8 @@ impl<P: Packet> Qdisc<P> for Fq<P> {
 
 impl Linked for Flow {
     #[inline]
-    fn next(&self) -> u32 {
-        self.next
-    }
-
-    #[inline]
-    fn set_next(&mut self, next: u32) {
-        self.next = next;
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
     }
 }
 

@@ -295,8 +295,7 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
             if let Some(packet) = packet {
                 let bytes = packet.bytes();
                 self.flows[index as usize].deficit -= i64::from(bytes);
-                self.counters.sent_packets += 1;
-                self.counters.sent_bytes += u64::from(bytes);
+                self.counters.on_departure(bytes);
                 return Some(packet);
             }
             let stays = self.rounds.end(index, is_new, &mut self.flows);
@@ -343,13 +342,8 @@ impl<P: Packet> Controlled<P> for Queue<'_, P> {
 
 impl Linked for Flow {
     #[inline]
-    fn next(&self) -> u32 {
-        self.next
-    }
-
-    #[inline]
-    fn set_next(&mut self, next: u32) {
-        self.next = next;
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
     }
 }
 

@@ -254,8 +254,7 @@ impl<P: Packet> Qdisc<P> for FqPie<P> {
             vars.on_departure(&self.params, now, arrived_at, bytes, flow.backlog);
             self.packets -= 1;
             self.bytes -= u64::from(bytes);
-            self.counters.sent_packets += 1;
-            self.counters.sent_bytes += u64::from(bytes);
+            self.counters.on_departure(bytes);
             return Some(packet);
         }
     }
@@ -273,13 +272,8 @@ impl<P: Packet> Qdisc<P> for FqPie<P> {
 
 impl Linked for Flow {
     #[inline]
-    fn next(&self) -> u32 {
-        self.next
-    }
-
-    #[inline]
-    fn set_next(&mut self, next: u32) {
-        self.next = next;
+    fn next(&mut self) -> &mut u32 {
+        &mut self.next
     }
 }
 

@@ -193,8 +193,7 @@ impl<P: Packet> Qdisc<P> for Pie<P> {
         let Stamped { packet, arrived_at } = storage.pop()?;
         let bytes = packet.bytes();
         control.vars.on_departure(params, now, arrived_at, bytes, storage.bytes());
-        counters.sent_packets += 1;
-        counters.sent_bytes += u64::from(bytes);
+        counters.on_departure(bytes);
         Some(packet)
     }
 

@@ -277,8 +277,7 @@ impl<P: Packet> Qdisc<P> for Sfq<P> {
         };
         self.flows.flow_mut(index).deficit -= units(self.flows.front(index)?.bytes());
         let packet = self.take(index, true);
-        self.counters.sent_packets += 1;
-        self.counters.sent_bytes += u64::from(packet.bytes());
+        self.counters.on_departure(packet.bytes());
         Some(packet)
     }
 

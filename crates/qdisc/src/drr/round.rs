@@ -5,9 +5,7 @@ use super::slab::NIL;
 /// A flow that knows which one comes after it in its round.
 pub(crate) trait Linked {
     /// Returns the index of the flow after it, or [`NIL`].
-    fn next(&self) -> u32;
-    /// Sets that index.
-    fn set_next(&mut self, next: u32);
+    fn next(&mut self) -> &mut u32;
 }
 
 /// Flows in the order of service.
@@ -40,9 +38,9 @@ impl Round {
 
     #[inline]
     pub(crate) fn push_back<F: Linked>(&mut self, index: u32, flows: &mut [F]) {
-        flows[index as usize].set_next(NIL);
+        *flows[index as usize].next() = NIL;
         match flows.get_mut(self.last as usize) {
-            Some(last) => last.set_next(index),
+            Some(last) => *last.next() = index,
             None => self.first = index,
         }
         self.last = index;
@@ -50,9 +48,9 @@ impl Round {
     }
 
     #[inline]
-    pub(crate) fn pop_front<F: Linked>(&mut self, flows: &[F]) {
-        let Some(first) = flows.get(self.first as usize) else { return };
-        self.first = first.next();
+    pub(crate) fn pop_front<F: Linked>(&mut self, flows: &mut [F]) {
+        let Some(first) = flows.get_mut(self.first as usize) else { return };
+        self.first = *first.next();
         self.len -= 1;
         if self.first == NIL {
             self.last = NIL;
@@ -135,13 +133,13 @@ impl NewFirst {
         while index != NIL {
             let flow = &mut flows[index as usize];
             rounds = rounds.min(-*flow.deficit() / self.quantum).max(0);
-            index = flow.next();
+            index = *flow.next();
         }
         index = self.old.first();
         while index != NIL {
             let flow = &mut flows[index as usize];
             *flow.deficit() += rounds * self.quantum;
-            index = flow.next();
+            index = *flow.next();
         }
     }
 }

@@ -167,8 +167,7 @@ impl<P: Packet, V: Victim> Qdisc<P> for Scheduler<P, V> {
         let bytes = packet.bytes();
         self.victim.on_sent(now, index, bytes);
         self.changed(index, true);
-        self.counters.sent_packets += 1;
-        self.counters.sent_bytes += u64::from(bytes);
+        self.counters.on_departure(bytes);
         Some(packet)
     }
 

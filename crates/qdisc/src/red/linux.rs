@@ -337,8 +337,7 @@ impl<P: Packet> Qdisc<P> for Red<P> {
         let packet = self.storage.pop();
         match &packet {
             Some(packet) => {
-                self.counters.sent_packets += 1;
-                self.counters.sent_bytes += u64::from(packet.bytes());
+                self.counters.on_departure(packet.bytes());
             }
             None if self.config.idles => {
                 self.state.idle_since.get_or_insert(now);
