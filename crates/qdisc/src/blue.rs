@@ -20,7 +20,10 @@ use crate::random::uniform;
 pub use crate::settings::Unit;
 use crate::settings::{any, in_unit, keys, probability, words};
 use crate::storage::Storage;
-use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
+use crate::{
+    Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict,
+    assert_possible,
+};
 
 keys! {
     /// Blue (Feng, Shin, Kandlur, Saha 1999): the probability follows losses and idleness.
@@ -90,9 +93,7 @@ impl<P: Packet> Blue<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         Self {
             p_m: 0.0,
             frozen_until: Time::ZERO,

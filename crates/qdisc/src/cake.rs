@@ -53,6 +53,7 @@ use crate::drr::slab::{NIL, Slab};
 use crate::settings::{MOST_BYTES, Rule, any, keys, positive, size, whole};
 use crate::{
     Ack, Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict,
+    assert_possible,
 };
 
 keys! {
@@ -208,9 +209,7 @@ impl<P: Packet> Cake<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         Self {
             seed,
             random: Pcg32::seed_from_u64(seed),

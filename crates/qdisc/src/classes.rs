@@ -30,7 +30,7 @@ use crate::filter::{Filter, MOST_ENTRIES, check_entries, classify, entry, inner}
 use crate::settings::{MOST_BYTES, Settings, any, entries, settings, size};
 use crate::{
     Ack, AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Discipline, DropReason, Dropped,
-    Levels, Packet, Qdisc, Verdict,
+    Levels, Packet, Qdisc, Verdict, assert_possible,
 };
 
 settings! {
@@ -151,9 +151,7 @@ impl<P: Packet> Classes<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: &Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         let classes = config.classes.iter().enumerate().map(|(index, class)| State {
             filters: class.filters.clone(),
             bucket: class.rate.zip(class.burst).map(|(rate, burst)| Bucket::new(rate, burst)),

@@ -38,7 +38,10 @@ pub(crate) use self::control::{Books, Control, Controlled, Params};
 use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, positive, size, whole};
 use crate::stamped::Stamped;
 use crate::storage::Storage;
-use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
+use crate::{
+    Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict,
+    assert_possible,
+};
 
 keys! {
     /// CoDel: tc-codel(8), RFC 8289.
@@ -89,9 +92,7 @@ impl<P: Packet> Codel<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: &Config) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         Self {
             limit: config.limit as usize,
             params: params(config),

@@ -46,7 +46,7 @@ use crate::stamped::Stamped;
 use crate::storage::Storage;
 use crate::{
     Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Ecn, Levels, Packet, Qdisc,
-    Verdict,
+    Verdict, assert_possible,
 };
 
 settings! {
@@ -208,9 +208,7 @@ impl<P: Packet> Dualpi2<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: &Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         let mtu = config.mtu.get();
         let add = libm::round(config.classic_protection * CREDIT) as i64;
         let take = CREDIT as i64 - add;

@@ -48,7 +48,7 @@ use crate::settings::{MOST_BYTES, MOST_PACKETS, Settings, any, positive, setting
 use crate::stamped::Stamped;
 use crate::{
     Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc,
-    Verdict, mix,
+    Verdict, assert_possible, mix,
 };
 
 settings! {
@@ -172,9 +172,7 @@ impl<P: Packet> FqCodel<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         let flow = Flow {
             packets: List::EMPTY,
             backlog: 0,

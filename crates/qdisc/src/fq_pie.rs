@@ -34,7 +34,8 @@ use crate::pie::control::{CERTAIN, Control, Params};
 use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, positive, share, size, whole};
 use crate::stamped::Stamped;
 use crate::{
-    Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict, mix,
+    Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict,
+    assert_possible, mix,
 };
 
 keys! {
@@ -158,9 +159,7 @@ impl<P: Packet> FqPie<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: &Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         let params = Params::new(&config.of_one(), config.batches());
         let flow = Flow {
             control: Control::new(&params),

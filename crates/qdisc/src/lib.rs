@@ -47,6 +47,7 @@ pub use filter::{Filter, Host};
 pub use full::{Actions, CannotGoOn, Chooser, FullQueue};
 pub use hash::mix;
 pub use packet::{Ack, DropReason, Dropped, Packet, Protocol, Verdict};
+use properties::assert_possible;
 pub use properties::{Discipline, Levels};
 pub use random::{Random, stream_seed};
 pub use short::{Decider, Decision, PacketView, ShortQueue};

@@ -52,7 +52,10 @@ use self::control::{CERTAIN, Control, Params};
 use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, positive, size, whole};
 use crate::stamped::Stamped;
 use crate::storage::Storage;
-use crate::{Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict};
+use crate::{
+    Backlog, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc, Verdict,
+    assert_possible,
+};
 
 keys! {
     /// PIE: tc-pie(8), RFC 8033.
@@ -125,9 +128,7 @@ impl<P: Packet> Pie<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: &Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         let params = Params::new(config, Span::ZERO);
         Self {
             limit: config.limit as usize,

@@ -24,7 +24,7 @@ use crate::filter::{Filter, MOST_ENTRIES, check_entries, classify, entry, inner}
 use crate::settings::{Settings, entries, settings};
 use crate::{
     Ack, AnyConfig, AnyQdisc, Backlog, ConfigError, Counters, Discipline, Dropped, Levels, Packet,
-    Qdisc, Verdict,
+    Qdisc, Verdict, assert_possible,
 };
 
 settings! {
@@ -101,9 +101,7 @@ impl<P: Packet> Prio<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: &Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         let bands = config.bands.iter().enumerate();
         let bands = bands
             .map(|(index, band)| (band.filters.clone(), band.queue.build(inner_seed(seed, index))));

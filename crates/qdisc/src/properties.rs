@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use narrows_units::{Rate, Span};
 
 use crate::settings::Declared;
-use crate::{AnyConfig, Packet};
+use crate::{AnyConfig, ConfigError, Packet};
 
 /// The properties of a discipline, attached to its settings.
 pub trait Discipline: Declared {
@@ -104,6 +104,13 @@ impl Levels {
     /// Describes a target waiting time. The limit is far above the backlog that it leads to.
     pub fn target(target: Span) -> Self {
         Self { target: Some(target), ..Self::default() }
+    }
+}
+
+/// Panics if a discipline is made with settings that their check refuses.
+pub(crate) fn assert_possible(checked: Result<(), ConfigError>) {
+    if let Err(error) = checked {
+        panic!("settings that check() refuses: {error}");
     }
 }
 

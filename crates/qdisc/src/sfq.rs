@@ -30,7 +30,7 @@ use crate::drr::{By, Flows, Lengths, Ties};
 use crate::settings::{MOST_PACKETS, Settings, any, settings, size, whole};
 use crate::{
     Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet, Qdisc,
-    Verdict, mix,
+    Verdict, assert_possible, mix,
 };
 
 settings! {
@@ -118,9 +118,7 @@ impl<P: Packet> Sfq<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(mut config: Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         config.flows = config.flows.min(config.divisor);
         config.limit = config.limit.min(config.depth * config.flows);
         config.flows = config.flows.min(config.limit);

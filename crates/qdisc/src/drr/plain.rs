@@ -14,7 +14,7 @@ use super::length::Lengths;
 use super::scheduler::{Scheduler, Shares, Victim};
 use super::{By, End, Ties};
 use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, size, whole};
-use crate::{Discipline, Levels, Packet};
+use crate::{Discipline, Levels, Packet, assert_possible};
 
 keys! {
     /// Deficit round robin that drops from the longest queue.
@@ -62,9 +62,7 @@ impl<P: Packet> Drr<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         let Config { limit, quantum, buckets, longest_by, ties, drop_from } = config;
         let settings = Shares { limit, quantum: quantum.get(), buckets, drop_from, seed };
         let victim = Longest(Lengths::new(longest_by, ties));

@@ -16,7 +16,7 @@ use super::length::{Lengths, Shortest};
 use super::scheduler::{Scheduler, Shares, Victim};
 use super::{By, End, Ties};
 use crate::settings::{MOST_BYTES, MOST_PACKETS, any, keys, size, whole, words};
-use crate::{Discipline, Levels, Packet};
+use crate::{Discipline, Levels, Packet, assert_possible};
 
 keys! {
     /// Queue state DRR (Kantawala and Turner 2002): keeps dropping from the queue that was the
@@ -81,9 +81,7 @@ impl<P: Packet> Qsdrr<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         let Config { limit, quantum, buckets, longest_by, ties, drop_from, when_empty } = config;
         let settings = Shares { limit, quantum: quantum.get(), buckets, drop_from, seed };
         let victim = Same {

@@ -27,7 +27,7 @@ use crate::settings::{
     Kind, MOST_BYTES, MOST_PACKETS, Rule, Setting, Value, any, fraction, keys, positive, size,
     whole,
 };
-use crate::{ConfigError, Discipline, Levels, Packet};
+use crate::{ConfigError, Discipline, Levels, Packet, assert_possible};
 
 keys! {
     /// Throughput DRR (Kantawala and Turner 2002): drops from the queue with the highest
@@ -116,9 +116,7 @@ impl<P: Packet> Tdrr<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         let Config { limit, quantum, buckets, drop_from, weight, sample, remember } = config;
         let settings = Shares { limit, quantum: quantum.get(), buckets, drop_from, seed };
         let rates = Rates::new(weight, sample);

@@ -52,7 +52,7 @@ use crate::settings::{
 use crate::storage::Storage;
 use crate::{
     AverageQueue, Backlog, ConfigError, Counters, Discipline, DropReason, Dropped, Levels, Packet,
-    Qdisc, Verdict,
+    Qdisc, Verdict, assert_possible,
 };
 
 settings! {
@@ -197,9 +197,7 @@ impl<P: Packet> Red<P> {
     ///
     /// Panics if [`Config::check`] refuses the settings.
     pub fn new(config: Config, seed: u64) -> Self {
-        if let Err(error) = config.check() {
-            panic!("settings that check() refuses: {error}");
-        }
+        assert_possible(config.check());
         Self {
             avg: 0.0,
             max_p: config.max_p,
