@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -44,6 +44,15 @@ class Picture:
     def about(self) -> Metadata:
         """What its files say about themselves."""
         return Metadata(self.title, self.alt, self.origin)
+
+
+def pictures(drawn: Iterable[tuple[str, Figure | None, str]]) -> list[Picture]:
+    """Those of these names, figures and captions that have a figure; alt is the first sentence."""
+    return [
+        Picture(name, figure, caption.split(". ")[0], caption)
+        for name, figure, caption in drawn
+        if figure is not None
+    ]
 
 
 def pictures_on_page(pictures: Sequence[Picture]) -> list[dict[str, Any]]:

@@ -65,7 +65,6 @@ __all__ = [
     "svg",
     "svg_inline",
     "text_width",
-    "thin",
     "wrapped",
 ]
 
@@ -259,24 +258,6 @@ def faint(axes: Axes, x: Floats, y: Floats, color: str, drawstyle: Any = "defaul
     axes.plot(
         x, y, color=color, linewidth=0.6, alpha=0.35, zorder=1.8, label=SEED, drawstyle=drawstyle
     )
-
-
-def thin(times: Floats, values: Floats, most: int = 3_000) -> tuple[Floats, Floats]:
-    """Thins a series to at most ``most`` points; keeps the smallest and largest value of each bin.
-
-    A plot cannot show more points than it has columns, but must not lose a peak.
-    """
-    if len(times) <= most:
-        return times, values
-    keep: list[int] = []
-    for part in np.array_split(np.arange(len(times)), most // 2):
-        finite = part[~np.isnan(values[part])]
-        if len(finite):
-            ends = {int(finite[np.argmin(values[finite])]), int(finite[np.argmax(values[finite])])}
-            keep.extend(sorted(ends))
-        else:
-            keep.append(int(part[0]))
-    return times[keep], values[keep]
 
 
 def plain_ticks(axis: Axis, low: float, high: float) -> None:

@@ -232,6 +232,14 @@ class Judged:
         return self.claim.test(self.bases.get(choice, self.interval))
 
 
+def reason_of(claim: Claim, reasons: Mapping[tuple[str, str], str]) -> str:
+    """The first reason for the claim's id and words of its metric; empty if there is none."""
+    for (id, words), reason in reasons.items():
+        if claim.id == id and words in claim.metric:
+            return reason
+    return ""
+
+
 def metric_of(cell: str, name: str) -> Measure:
     """Makes the `measure` of a claim that reads one metric of one cell."""
     return lambda runs: runs[cell][name]

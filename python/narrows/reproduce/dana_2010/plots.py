@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from narrows.report.picture import Picture
+from narrows.report.picture import Picture, pictures
 from narrows.report.style import MUTED, below, name_axes, new_figure, styled
 from narrows.reproduce.dana_2010.cells import QUEUES, TITLES
 from narrows.reproduce.dana_2010.measure import BACK_OFF_S, FULL_S, LOADED_S
@@ -74,13 +74,10 @@ _SMOOTHED = {"drops": 10, "utilisation": 10, "cpu": 10, "buffer": 1}
 @styled
 def plots(outcome: Measurements) -> list[Picture]:
     """The plots that the runs allow."""
-    shown = []
-    for name, curve, label, caption in _FIGURES:
-        figure = _against_time(outcome, curve, label, caption.split(". ")[0])
-        if figure is not None:
-            alt = caption.split(". ")[0]
-            shown.append(Picture(name, figure, alt, caption))
-    return shown
+    return pictures(
+        (name, _against_time(outcome, curve, label, caption.split(". ")[0]), caption)
+        for name, curve, label, caption in _FIGURES
+    )
 
 
 def _against_time(outcome: Measurements, curve: str, label: str, title: str) -> Figure | None:

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from narrows.reproduce.claims import NOT_NEGATIVE, SHARE, Claim, Measured, Worded, metric_of
+from narrows.reproduce.claims import (
+    NOT_NEGATIVE,
+    SHARE,
+    Claim,
+    Measured,
+    Worded,
+    metric_of,
+    reason_of,
+)
 from narrows.reproduce.harhalakis_2011 import published
 from narrows.reproduce.harhalakis_2011.cells import CELLS
 
@@ -412,13 +420,6 @@ _REASONS = {
 }
 
 
-def _reason(claim: Claim) -> str:
-    for (id, words), reason in _REASONS.items():
-        if claim.id == id and words in claim.metric:
-            return reason
-    return claim.reason
-
-
 CLAIMS = [
     *_attempts("H1", "fifo-300"),
     *_attempts("H2", "red-300-none"),
@@ -432,4 +433,4 @@ CLAIMS = [
     *_differences(),
     *_statements(),
 ]
-CLAIMS = [replace(claim, reason=_reason(claim)) for claim in CLAIMS]
+CLAIMS = [replace(claim, reason=reason_of(claim, _REASONS) or claim.reason) for claim in CLAIMS]

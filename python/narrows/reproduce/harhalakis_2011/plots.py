@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from narrows.report.picture import Picture
+from narrows.report.picture import Picture, pictures
 from narrows.report.style import BLUE, INK, MUTED, VERMILION, new_figure, styled
 from narrows.reproduce.harhalakis_2011 import kernel, published
 from narrows.reproduce.harhalakis_2011.cells import ECN_TITLES
@@ -40,11 +40,7 @@ def plots(outcome: Measurements) -> list[Picture]:
         ("drop-rate", _drop_rate(outcome), _DROP_CAPTION),
         ("response-time", _responses(outcome), _RESPONSE_CAPTION),
     )
-    return [
-        Picture(name, figure, caption.split(". ")[0], caption)
-        for name, figure, caption in drawn
-        if figure is not None
-    ]
+    return pictures(drawn)
 
 
 _SUCCESS_CAPTION = (

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from narrows.dns_profiles import sizes, sizes_names
-from narrows.reproduce.claims import NOT_NEGATIVE, SHARE, Claim, Measured, Worded, worded
+from narrows.reproduce.claims import NOT_NEGATIVE, SHARE, Claim, Measured, Worded, reason_of, worded
 from narrows.reproduce.hayes_2010 import published
 from narrows.reproduce.hayes_2010.cells import CHECKS4, CHECKS6, TITLES
 from narrows.reproduce.hayes_2010.measure import value
@@ -459,13 +459,6 @@ _REASONS = {
 }
 
 
-def _reason(claim: Claim) -> str:
-    for (id, words), reason in _REASONS.items():
-        if claim.id == id and words in claim.metric:
-            return reason
-    return ""
-
-
 CLAIMS: list[Claim] = [
     *(_seen(id, *check) for id in ("S1", "S2", "S3", "S4") for check in CHECKS[id]),
     *_processor(),
@@ -476,4 +469,4 @@ CLAIMS: list[Claim] = [
     *_packets(),
     *_premises(),
 ]
-CLAIMS = [replace(claim, reason=claim.reason or _reason(claim)) for claim in CLAIMS]
+CLAIMS = [replace(claim, reason=claim.reason or reason_of(claim, _REASONS)) for claim in CLAIMS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from narrows.report.picture import Picture
+from narrows.report.picture import Picture, pictures
 from narrows.report.style import BLUE, CYCLE, below, name_axes, new_figure, styled
 from narrows.reproduce.hoiland_jorgensen_2018.published import (
     CLASSES,
@@ -43,11 +43,7 @@ def plots(outcome: Measurements) -> list[Picture]:
             "start at 5 s. The first seed.",
         ),
     ]
-    return [
-        Picture(key, figure, caption.split(". ")[0], caption)
-        for key, figure, caption in drawn
-        if figure is not None
-    ]
+    return pictures(drawn)
 
 
 def _bars(

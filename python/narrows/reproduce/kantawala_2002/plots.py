@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator
 
-from narrows.report.picture import Picture
+from narrows.report.picture import Picture, pictures
 from narrows.report.style import BLUE, GREEN, MUTED, PURPLE, VERMILION, styled
 from narrows.reproduce.kantawala_2002.cells import (
     HOPS,
@@ -98,11 +98,7 @@ def plots(outcome: Measurements) -> list[Picture]:
             "1000 sources on, the largest size that the paper could simulate.",
         )
     )
-    return [
-        Picture(name_, figure, caption.split(". ")[0], caption)
-        for name_, figure, caption in drawn
-        if figure is not None
-    ]
+    return pictures(drawn)
 
 
 def _against_buffer(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from narrows.report.picture import Picture
+from narrows.report.picture import Picture, pictures
 from narrows.report.style import BLUE, GREEN, MUTED, ORANGE, below, name_axes, new_figure, styled
 from narrows.reproduce.l4s_2022.claims import CLAIMS
 from narrows.reproduce.l4s_2022.published import mixed
@@ -34,11 +34,7 @@ def plots(outcome: Measurements) -> list[Picture]:
             "15 %. DualPI2's L queue is at the lower left.",
         ),
     ]
-    return [
-        Picture(key, figure, caption.split(". ")[0], caption)
-        for key, figure, caption in drawn
-        if figure is not None
-    ]
+    return pictures(drawn)
 
 
 def _scatter(outcome: Measurements, word: str, share: float, label: str) -> Figure | None:

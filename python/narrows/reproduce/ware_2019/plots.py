@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING
 
-from narrows.report.picture import Picture
+from narrows.report.picture import Picture, pictures
 from narrows.report.style import BLUE, MUTED, ORANGE, below, name_axes, new_figure, styled
 from narrows.reproduce.ware_2019.cells import (
     BUFFERS,
@@ -51,11 +51,7 @@ def plots(outcome: Measurements) -> list[Picture]:
             "BBR gives way for each probe of the shortest round trip.",
         ),
     ]
-    return [
-        Picture(key, figure, caption.split(". ")[0], caption)
-        for key, figure, caption in drawn
-        if figure is not None
-    ]
+    return pictures(drawn)
 
 
 def _share(outcome: Measurements) -> Figure | None:

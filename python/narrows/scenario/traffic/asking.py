@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +10,9 @@ from narrows.scenario.amounts import DataSize, Duration
 from narrows.scenario.declared import Declared, find
 from narrows.scenario.draws import Amounts, Pauses, TransferDistribution, draw
 from narrows.scenario.quantities import Name, refuse
-from narrows.scenario.rules import Faults
+from narrows.scenario.rules import Faults, rule
 from narrows.scenario.tcp import Tcp
-from narrows.scenario.traffic.base import Group
+from narrows.scenario.traffic.base import Group, Leg
 
 if TYPE_CHECKING:
     from narrows.scenario.planner import Planner
@@ -79,7 +79,23 @@ class Asking(Group):
         tcp = self.tcp_settings(planner)
         return self.application("responder", tcp=tcp, service=draw(self.service), secure=secure)
 
-    def _has_other_ends(self, keyed: Iterable[tuple[str, str]]) -> Faults:
-        for key, server in keyed:
+    def keyed_servers(self) -> Iterator[tuple[str, str]]:
+        """Each server, with its key."""
+        raise NotImplementedError
+
+    def keyed_nodes(self) -> Iterator[tuple[str, str]]:
+        """The client, and each server."""
+        yield "client", self.client
+        yield from self.keyed_servers()
+
+    def legs(self) -> Iterator[Leg]:
+        """The path to each server, and the path back."""
+        for key, server in self.keyed_servers():
+            yield Leg(self.client, server, None, "", key)
+            yield Leg(server, self.client, None, "", key)
+
+    @rule
+    def _asks_other_nodes(self) -> Faults:
+        for key, server in self.keyed_servers():
             if server == self.client:
                 yield refuse("is also the client", "name another node", key)

@@ -14,7 +14,7 @@ from narrows.scenario.draws import Pauses, Sizes
 from narrows.scenario.quantities import Name
 from narrows.scenario.rules import Faults, rule
 from narrows.scenario.traffic.asking import Asking, bounded
-from narrows.scenario.traffic.base import Amount, Countable, Leg
+from narrows.scenario.traffic.base import Amount, Countable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -144,26 +144,12 @@ class Incast(
     round opens its own, and its time includes their handshakes."""
 
     @rule
-    def _asks_other_nodes(self) -> Faults:
-        return self._has_other_ends(self._keyed_servers())
-
-    @rule
     def _blocks_are_bounded(self) -> Faults:
         return bounded(self.block, "block")
 
-    def _keyed_servers(self) -> Iterator[tuple[str, str]]:
+    def keyed_servers(self) -> Iterator[tuple[str, str]]:
+        """Each server of the list."""
         yield from ((f"servers[{index}]", name) for index, name in enumerate(self.servers))
-
-    def keyed_nodes(self) -> Iterator[tuple[str, str]]:
-        """The client, and each server."""
-        yield "client", self.client
-        yield from self._keyed_servers()
-
-    def legs(self) -> Iterator[Leg]:
-        """The path to each server, and the path back."""
-        for key, server in self._keyed_servers():
-            yield Leg(self.client, server, None, "", key)
-            yield Leg(server, self.client, None, "", key)
 
     def amounts(self) -> Iterator[Amount]:
         """Its connections, and the blocks of all rounds."""

@@ -27,7 +27,7 @@ from narrows.scenario.quantities import Name, Span, refuse
 from narrows.scenario.rules import Faults, Unknown, rule
 from narrows.scenario.tcp import Tcp
 from narrows.scenario.traffic.asking import Asking, bounded
-from narrows.scenario.traffic.base import Amount, Countable, Leg, Names
+from narrows.scenario.traffic.base import Amount, Countable, Names
 from narrows.scenario.traffic.page_names import LOOKUPS
 from narrows.scenario.traffic.page_profiles import PROFILES
 from narrows.scenario.traffic.secure import PageTls
@@ -320,10 +320,6 @@ class Page(
             yield refuse(said, 'or profile = "desktop-2024"', "objects")
 
     @rule
-    def _asks_other_nodes(self) -> Faults:
-        return self._has_other_ends(self._keyed_servers())
-
-    @rule
     def _objects_are_possible(self) -> Faults:
         seen: set[str] = set()
         named_well = True
@@ -418,22 +414,12 @@ class Page(
         """The number of its names that browsers may have to ask for; 0: they ask for none."""
         return 0 if self.resolver is None else self.hosts or len(self._servers)
 
-    def _keyed_servers(self) -> Iterator[tuple[str, str]]:
+    def keyed_servers(self) -> Iterator[tuple[str, str]]:
+        """The server of the page, and those of its objects."""
         yield "server", self.server
         for index, entry in enumerate(self.objects or ()):
             if entry.server is not None:
                 yield f"objects[{index}].server", entry.server
-
-    def keyed_nodes(self) -> Iterator[tuple[str, str]]:
-        """The client, and each server."""
-        yield "client", self.client
-        yield from self._keyed_servers()
-
-    def legs(self) -> Iterator[Leg]:
-        """The path to each server, and the path back."""
-        for key, server in self._keyed_servers():
-            yield Leg(self.client, server, None, "", key)
-            yield Leg(server, self.client, None, "", key)
 
     def asks_for_names(self) -> Iterator[Names]:
         """The names of its servers."""
