@@ -84,6 +84,10 @@ settings! {
         /// `target`. Linux has forgotten it since March 2026 (stable kernels since 6.1.191 and
         /// 6.12.115), and kept it before.
         when_empty: WhenEmpty = WhenEmpty::Forget, any();
+        /// Whether a flow that has sent all it had leaves its turn once all queues are empty, so that
+        /// its next packet makes it a new flow again. In Linux it does directly above a device, but
+        /// not below the shaper `htb`, which never asks an empty queue for a packet.
+        idles: bool = true, any();
     }
 }
 
@@ -281,6 +285,9 @@ impl<P: Packet> Qdisc<P> for FqCodel<P> {
     /// RFC 8290, section 4.2.
     #[inline]
     fn dequeue(&mut self, now: Time, dropped: &mut Dropped<P>) -> Option<P> {
+        if self.total.packets == 0 && !self.config.idles {
+            return None;
+        }
         loop {
             let (index, is_new) = self.rounds.turn(&mut self.flows)?;
             let flow = &mut self.flows[index as usize];

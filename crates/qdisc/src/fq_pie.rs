@@ -70,6 +70,10 @@ keys! {
         /// The size of the largest packet. Nothing is dropped early while less than twice this size
         /// waits in the flow's queue.
         mtu: Bytes = Bytes::new(1514), size(1, MOST_BYTES);
+        /// Whether a flow that has sent all it had leaves its turn once all queues are empty, so that
+        /// its next packet makes it a new flow again. In Linux it does directly above a device, but
+        /// not below the shaper `htb`, which never asks an empty queue for a packet.
+        idles: bool = true, any();
     }
 }
 
@@ -124,6 +128,7 @@ impl Discipline for Config {
 #[derive(Clone, Debug)]
 pub struct FqPie<P> {
     limit: u32,
+    idles: bool,
     ecn: bool,
     /// The probability up to which packets are marked, in units of 1/[`CERTAIN`].
     most_marked: u64,
@@ -171,6 +176,7 @@ impl<P: Packet> FqPie<P> {
         };
         Self {
             limit: config.limit,
+            idles: config.idles,
             ecn: config.ecn,
             most_marked: (config.ecn_prob * 100.0 * (CERTAIN / 100) as f64) as u64,
             seed,
@@ -236,6 +242,9 @@ impl<P: Packet> Qdisc<P> for FqPie<P> {
 
     #[inline]
     fn dequeue(&mut self, now: Time, _dropped: &mut Dropped<P>) -> Option<P> {
+        if self.packets == 0 && !self.idles {
+            return None;
+        }
         loop {
             let (index, is_new) = self.rounds.turn(&mut self.flows)?;
             let flow = &mut self.flows[index as usize];

@@ -148,7 +148,7 @@ def _queue(chance: random.Random, room: float, *, marks: bool, crowded: bool) ->
         case "fq-codel":
             return (
                 f'{{ kind = "fq-codel", limit = {max(packets, 100)}, flows = {buckets}, '
-                f'target = "{target:.1f} ms", ecn = {ecn} }}'
+                f'target = "{target:.1f} ms", ecn = {ecn}, idles = false }}'
             )
         case "pie":
             # The guest's HZ is 100, as in `timer_granularity`.

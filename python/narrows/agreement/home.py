@@ -127,7 +127,10 @@ def _queue(chance: random.Random, rate: float) -> str:
     ecn = "true" if chance.random() < 1 / 2 else "false"
     if kind == "fq-pie":
         # The guest's HZ is 100, as in `timer_granularity`.
-        return f'{{ kind = "fq-pie", target = "{target:.1f} ms", jiffy = "10 ms", ecn = {ecn} }}'
+        return (
+            f'{{ kind = "fq-pie", target = "{target:.1f} ms", jiffy = "10 ms", ecn = {ecn}, '
+            "idles = false }"
+        )
     words = [f'tins = "{tins}", isolation = "{isolation}", rtt = "{rtt:.1f} ms"']
     words += [f'rate = "{round(rate * share)} bit/s", ingress = {ingress}'] if shaped else []
     if counted:

@@ -114,7 +114,7 @@ def _queue(chance: random.Random, room: float, congestion: str) -> str:
         case "codel" | "fq-codel":
             return (
                 f'{{ kind = "{kind}", limit = {max(packets, 100)}, target = "{target:.1f} ms", '
-                f"ecn = {ecn}{marks} }}"
+                f"ecn = {ecn}{marks}{', idles = false' if kind == 'fq-codel' else ''} }}"
             )
         case "fq":
             flow_limit = min(100, packets)

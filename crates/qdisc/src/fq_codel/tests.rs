@@ -110,6 +110,20 @@ fn a_new_flow_that_runs_empty_has_to_wait_for_the_old_ones() {
 }
 
 /// Linux looks at all flows and finds the largest backlog, and among equal ones the first.
+/// Flow 1 has sent its only packet. Below a shaper nobody asks while all queues are empty, so it is
+/// still in its turn when it comes back, and then it has used it up.
+#[test]
+fn a_flow_that_has_sent_all_is_new_again_only_if_the_empty_queue_is_asked() {
+    for (idles, expected) in [(true, [1, 2]), (false, [2, 1])] {
+        let mut queue = apart(&Config { idles, ..Config::default() });
+        put(&mut queue, at_ms(0), 1, 1, 1514);
+        assert_eq!(order(&mut queue, at_ms(0), 2), [1]);
+        put(&mut queue, at_ms(1), 1, 1, 1514);
+        put(&mut queue, at_ms(1), 2, 1, 100);
+        assert_eq!(order(&mut queue, at_ms(2), 2), expected);
+    }
+}
+
 #[test]
 fn an_overflow_hits_the_flow_that_a_search_would_find() {
     let mut random = Pcg32::seed_from_u64(8);
@@ -376,6 +390,7 @@ fn any_times_and_sizes_will_do() {
             drop_batch: 1 + random.next_u32() % 3,
             mtu: Bytes::new(1.max(u64::from(random.next_u32()) * (seed % 2))),
             when_empty: if seed % 3 == 0 { WhenEmpty::Keep } else { WhenEmpty::Forget },
+            idles: seed % 2 == 0,
         };
         let mut queue = FqCodel::new(config, seed);
         let mut now = Time::ZERO;

@@ -19,7 +19,7 @@ from narrows.backends.kernel.cables import unlike_cables
 from narrows.backends.kernel.design import Design
 from narrows.backends.kernel.fq_differences import fq_differences
 from narrows.backends.kernel.guest import conduct
-from narrows.backends.kernel.idle_red import idle_red
+from narrows.backends.kernel.idles import idles_not_followed
 from narrows.backends.kernel.quic_probes import quic_probes, without_probes
 from narrows.backends.kernel.slots import slot
 from narrows.backends.kernel.small_queues import small_queues
@@ -115,7 +115,7 @@ def differences(scenario: Scenario, kernel: str | None = None) -> Sequence[str]:
     plan = scenario.plan()
     cables = unlike_cables(scenario, kernel) if plan["tcp"] else []
     found = fq_differences(scenario, kernel)
-    return [*small_queues(plan), *idle_red(scenario), *found, *quic_probes(plan), *cables]
+    return [*small_queues(plan), *idles_not_followed(scenario), *found, *quic_probes(plan), *cables]
 
 
 def job_of(scenario: Scenario) -> Mapping[str, Any]:

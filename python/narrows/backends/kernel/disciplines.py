@@ -9,8 +9,8 @@ keys have tc's names, so most keys map one to one. The differences:
 - `red` with `adaptive` is refused: tc sends that flag in an attribute that `sch_red` ignores, so
   nothing would adapt.
 - A rate becomes a shaper above the queue. It never asks an empty queue for a packet, so RED does
-  not notice that it is idle, nor does DualPI2 (`idles = false`). Linux has no setting for this.
-  `idle_red.py` names each of them for which a scenario requests something else.
+  not notice that it is idle, nor do DualPI2, FQ-CoDel and FQ-PIE (`idles = false`). Linux has no
+  setting for this. `idles.py` names each of them for which a scenario requests something else.
 - CAKE's `overhead` counts from the IP packet. Linux subtracts the header of the device, 14 bytes,
   from a length in which a size table has already set `framing.queue_overhead`.
 - PIE's timer has the kernel's granularity: 15 ms become 30 ms at HZ 100. `jiffy` is a property of
@@ -341,7 +341,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
         {
             *("limit", "memory_limit", "flows", "quantum", "target", "interval", "ecn"),
             *("ce_threshold", "ce_threshold_selector", "ce_threshold_mask"),
-            *("drop_batch", "mtu", "when_empty"),
+            *("drop_batch", "mtu", "when_empty", "idles"),
         }
     ),
     "fq": frozenset(
@@ -365,7 +365,7 @@ _KEYS: Mapping[str, frozenset[str]] = {
         }
     ),
     "pie": _PIE,
-    "fq-pie": _PIE | {"flows", "quantum", "ecn_prob"},
+    "fq-pie": _PIE | {"flows", "quantum", "ecn_prob", "idles"},
     "sfq": frozenset({"limit", "depth", "divisor", "flows", "quantum", "perturb", "headdrop"}),
     "prio": frozenset({"bands"}),
     "classes": frozenset({"classes"}),

@@ -1,4 +1,4 @@
-"""RED's `idles`, which no kernel has: a value that is given and not followed is named."""
+"""`idles`, which no kernel has: a value that is given and not followed is named."""
 
 from __future__ import annotations
 
@@ -31,12 +31,17 @@ def test_an_average_that_should_decay_is_named(backend: str) -> None:
         assert not get(backend).differences(below_a_shaper(f"{{ {RED}{same} }}"))
 
 
-def test_turns_that_should_start_anew_are_named() -> None:
-    (found,) = get("kernel-7").differences(below_a_shaper('{ kind = "dualpi2", idles = true }'))
+@pytest.mark.parametrize(
+    ("kind", "title"), [("dualpi2", "DualPI2"), ("fq-codel", "FQ-CoDel"), ("fq-pie", "FQ-PIE")]
+)
+def test_turns_that_should_start_anew_are_named(kind: str, title: str) -> None:
+    jiffy = ', jiffy = "10 ms"' if kind == "fq-pie" else ""
+    queue = f'{{ kind = "{kind}"{jiffy}, idles = true }}'
+    (found,) = get("kernel-7").differences(below_a_shaper(queue))
     assert found.startswith("bottleneck.forward: queue.idles = true is not followed")
-    assert "above DualPI2" in found
+    assert f"above {title}" in found
     for same in ("", ", idles = false"):
-        scenario = below_a_shaper(f'{{ kind = "dualpi2"{same} }}')
+        scenario = below_a_shaper(f'{{ kind = "{kind}"{jiffy}{same} }}')
         assert not get("kernel-7").differences(scenario)
         assert not get("kernel-7").refusals(scenario)
 
