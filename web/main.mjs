@@ -32,6 +32,7 @@ let seedRunner;
 let pinRunner;
 let stories; // loaded after the first picture
 let machine; // likewise, if the page's server is narrows lab
+let recorded; // runs on a kernel; likewise
 let tour = []; // docs/tour.md's questions, with links and answers; loaded after the first picture
 let pressedAt = 0;
 
@@ -90,6 +91,7 @@ async function begin() {
   await open();
   const { jobs } = await (await get("here.json")).json();
   if (jobs) await addMachine();
+  await addRecorded();
   // Last, because readers want the first picture before the questions.
   tour = await (await get("tour.json")).json();
   at("questions").append(...tour.map(({ link, title }) => option({ name: link, title })));
@@ -112,6 +114,20 @@ async function addMachine() {
   machine = new Machine(at("machine"), here, knobs, paint);
   at("machine").hidden = false;
   at("save-run").textContent = "Save run folder";
+}
+
+/** Adds the runs on a kernel that some examples have. */
+async function addRecorded() {
+  const [{ Recorded }, kernels] = await Promise.all([
+    import("./recorded.mjs"),
+    get("recorded.json").then((answer) => answer.json()),
+  ]);
+  recorded = new Recorded(at("recorded"), kernels, (says, wrong) => {
+    // Until then, page.run is another one's.
+    if (document.body.dataset.firstMs) paint();
+    say(says, wrong);
+  });
+  if (document.body.dataset.state !== "asks") recorded.moved(page);
 }
 
 /** Begins a lesson, or ends it if the name is empty. */
@@ -165,6 +181,7 @@ function blank() {
   removePlots(0);
   stories?.update(null);
   machine?.leave();
+  recorded?.leave();
   at("machine").hidden = true;
   say("Make a prediction first; then the run shows the answer.");
   document.body.dataset.state = "asks";
@@ -177,6 +194,7 @@ async function load(name) {
   pinRunner?.stop();
   if (page.example?.name !== name) {
     machine?.leave();
+    recorded?.leave();
     page.example = await (await get(`examples/${name}.json`)).json();
   }
   Runner.native = Boolean(page.example.native);
@@ -268,6 +286,7 @@ function turn(wrong = "") {
   page.seeds = null;
   stories?.update(null);
   machine?.moved();
+  recorded?.moved(page);
   at("machine").hidden = !machine;
   say(wrong || "Running.", Boolean(wrong));
   document.body.dataset.state = "running";
@@ -327,7 +346,7 @@ function paint() {
   const { plan, tables } = page.run;
   const drawn = plots(tables, plan);
   const seeds = page.seeds?.plots ?? [];
-  const others = besides().map((other) => ({ ...other, plots: plots(other.tables, other.plan) }));
+  const others = besides().map((other) => ({ plots: other.plots ?? plots(other.tables, other.plan), ...other }));
   while (at("plots").children.length < drawn.length) at("plots").append(made("article", "", "card"));
   removePlots(drawn.length);
   drawn.forEach((plot, number) => {
@@ -345,9 +364,13 @@ function paint() {
 function besides() {
   const { pinned, run } = page;
   const found = pinned ? [{ name: "A", dash: true, color: "orange", ...pinned }] : [];
-  if (machine?.kernel) found.push({ dash: "dots", color: "green", plan: run.plan, ...machine.kernel });
+  const other = kernel();
+  if (other) found.push({ dash: "dots", color: "green", plan: run.plan, ...other });
   return found;
 }
+
+/** The run on a kernel that lies over this one: of this machine, or a recorded one. */
+const kernel = () => machine?.kernel ?? recorded?.run;
 
 /** Removes all plots but so many. */
 function removePlots(most) {
@@ -364,12 +387,13 @@ function numbers() {
   const now = metrics(page.run.tables, watched(page.run.plan));
   const pinned = page.pinned && metrics(page.pinned.tables, watched(page.pinned.plan));
   const { seeds } = page;
-  const kernel = machine?.kernel && metrics(machine.kernel.tables, watched(page.run.plan));
+  const other = kernel();
+  const theirs = other && (other.metrics ?? metrics(other.tables, watched(page.run.plan)));
   const heads = ["", ...(pinned ? ["A", "B"] : ["this run"])];
   const compared = Boolean(pinned && seeds);
   if (compared) heads.splice(1, 2, `A, mean of ${SEEDS} seeds`, `B, mean of ${SEEDS} seeds`);
   if (seeds) heads.push(pinned ? "B − A, 95 % interval" : `least to most of ${SEEDS} seeds`);
-  if (kernel) heads.push(machine.kernel.name);
+  if (theirs) heads.push(other.name);
   const head = made("tr");
   head.append(...heads.map((text) => made("th", text)));
   at("metrics").hidden = false;
@@ -384,7 +408,7 @@ function numbers() {
     if (pinned) row.append(made("td", withUnit(ofA, unit)));
     row.append(made("td", withUnit(ofB, unit)));
     if (seeds) row.append(made("td", over(seeds, name, unit, Boolean(pinned))));
-    if (kernel) row.append(made("td", withUnit(kernel.find((each) => each.name === name)?.value, unit)));
+    if (theirs) row.append(made("td", withUnit(theirs.find((each) => each.name === name)?.value, unit)));
     return row;
   }));
 }

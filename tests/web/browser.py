@@ -26,7 +26,7 @@ DRAWN = "document.body?.dataset.firstMs !== undefined"
 """What a page shows when its run is done, and when the first plots of its run are there."""
 
 LATER = (
-    *("examples/", "stories", "queries", "sequence", "here", "machine", "tour"),
+    *("examples/", "stories", "queries", "sequence", "here", "machine", "recorded", "tour"),
     *("lesson-", "lesson.", "save", "vector"),
 )
 """Files that the page loads after the first picture, or if somebody asks; of the examples, all but

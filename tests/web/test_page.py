@@ -472,7 +472,9 @@ def test_the_page_is_small(server: Server, page: Page) -> None:
         page("Page.navigate", url="about:blank")
         slow.shutdown()
     assert {"engine.wasm", "draw/curves.js", "worker.mjs"} < first
-    assert {name for name in held.asked if name.startswith(later)} >= {"here.json", "tour.json"}
+    late = {name for name in held.asked if name.startswith(later)}
+    assert late >= {"here.json", "recorded.json", "tour.json"}
+    assert not any(name.startswith("recorded/") for name in held.asked)
     assert page.encodings[f"{slow.address}engine.wasm"] == "br"
     assert sent(server, first, "gzip, br") < 450_000
     # Where a server has gzip alone.

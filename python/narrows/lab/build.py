@@ -17,6 +17,7 @@ from narrows.errors import ScenarioError
 from narrows.lab.knobs import Setting, watched
 from narrows.lab.own import marked, placed
 from narrows.lab.patches import Patches
+from narrows.lab.recorded import kernels
 from narrows.lab.tour import questions
 from narrows.scenario import Example, Scenario, examples
 from narrows.scenario.tcp import own_controls
@@ -26,6 +27,8 @@ SITE = Path(__file__).parent / "site"
 """Where the page is, if it was built."""
 BROTLI = ".br"
 """What the name of a file's copy ends with that Brotli has compressed."""
+RECORDED = "recorded.json"
+"""The file that says which examples have a recorded run on a kernel."""
 HERE = "here.json"
 """The file that says what the page's server can do: nothing, unless it is that of `narrows lab`."""
 
@@ -45,7 +48,10 @@ def build(sources: Path, site: Path = SITE) -> None:
     """
     (site / "examples").mkdir(parents=True, exist_ok=True)
     for path in sorted(sources.iterdir()):
-        _copy(path, site / path.name)
+        if path.is_file():
+            _copy(path, site / path.name)
+    shutil.copytree(sources / "recorded", site / "recorded", dirs_exist_ok=True)
+    _write(site / RECORDED, kernels(sources / "recorded"))
     (site / "draw").mkdir(exist_ok=True)
     for path in (*_REPORT.glob("draw.*"), *_REPORT.glob("draw/*.js")):
         _copy(path, site / path.relative_to(_REPORT))

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from narrows.errors import NarrowsError
-from narrows.lab.build import BROTLI, HERE, SITE, command, described, described_with
+from narrows.lab.build import BROTLI, HERE, RECORDED, SITE, command, described, described_with
 from narrows.lab.jobs import MOST_BYTES, Busy, Jobs
 from narrows.scenario import Example, Scenario
 
@@ -130,7 +130,12 @@ def site(
         own = {"name": example.name, "title": example.title, "own": True}
         others = [each for each in listed if each["name"] != example.name]
         files["examples.json"] = json.dumps([own, *others]).encode()
-        copies.pop("examples.json", None)
+        # Recorded runs are of examples, and not of a scenario that has the name of one.
+        runs = json.loads(files[RECORDED])
+        runs.pop(example.name, None)
+        files[RECORDED] = json.dumps(runs).encode()
+        for name in ("examples.json", RECORDED):
+            copies.pop(name, None)
         files[f"examples/{example.name}.json"] = json.dumps(made).encode()
     return {name: _served(name, content, copies.get(name)) for name, content in files.items()}
 

@@ -98,7 +98,7 @@ def _kernel(request: Mapping[str, Any], say: Say) -> None:
     done = _run(request, say, backend="kernel")
     kernel = done.host["kernel"]
     facts = {"state": "done", "why": _why(done, "kernel"), "kernel": f"Linux {kernel['version']}"}
-    say({**facts, "flags": kernel["flags"]}, _tables(done))
+    say({**facts, "flags": kernel["flags"]}, tables(done))
 
 
 def _run(request: Mapping[str, Any], say: Say, **how: Any) -> Run:
@@ -195,7 +195,7 @@ def _plots(sweep: Sweep, label: str) -> list[dict[str, Any]]:
     return [{"key": key, "name": named[key], "drawing": drawn(key)} for key in keys]
 
 
-def _tables(done: Run) -> bytes:
+def tables(done: Run) -> bytes:
     """The tables that the page draws, as `narrows_engine::write_tables` writes them."""
     import polars as pl
 
