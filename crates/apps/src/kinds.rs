@@ -1,4 +1,7 @@
 //! The list of the kinds of applications.
+//!
+//! A kind also has its line `mod` in lib.rs. A macro could write that line, but rustfmt does not format
+//! files that only a macro declares.
 
 use narrows_transport::quic;
 use narrows_units::settings::{Declared, Table};

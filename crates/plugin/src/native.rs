@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::sync::Arc;
 
-use narrows_qdisc::{Actions, Backlog, Decision, PacketView};
+use narrows_qdisc::{Actions, Backlog, Chooser, Decision, PacketView};
 use narrows_units::settings::Given;
 use narrows_units::{Rate, Time};
 
@@ -11,7 +11,7 @@ use crate::abi::{
     CAck, CActions, CControl, CQueue, CSetting, CStart, Create, Decide, Destroy, Hear, NONE,
 };
 use crate::library::Loaded;
-use crate::{Call, FromOutside, Full, Sending, Short, Steer};
+use crate::{Call, FromOutside, Sending, Short, Steer};
 
 /// The state of a part of a shared object, which stays loaded as long.
 pub(crate) struct State {
@@ -185,7 +185,9 @@ impl Choosing {
     }
 }
 
-impl Full for Choosing {
+impl Chooser for Choosing {
+    type Fault = FromOutside;
+
     fn enqueue(
         &mut self,
         now: Time,
@@ -221,7 +223,7 @@ impl Full for Choosing {
         Ok(Some(handle))
     }
 
-    fn ready_at(&self, now: Time) -> Result<Option<Time>, FromOutside> {
+    fn ready_at(&mut self, now: Time) -> Result<Option<Time>, FromOutside> {
         let Some(ready_at) = self.queue.ready_at else { return Ok(None) };
         // SAFETY: the function has this form, by the header.
         let at = unsafe { ready_at(self.state.state, now.as_ps()) };

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use narrows_plugin::{
-    Bare, Fault, Faults, FromOutside, Full, Library, Part, Short, full_queue, short_queue,
+    Bare, Fault, Faults, FromOutside, Library, Part, Short, full_queue, short_queue,
 };
 use narrows_qdisc::laws::{self, TestPacket};
-use narrows_qdisc::{Actions, AnyConfig, Backlog, Decision, PacketView, Protocol};
+use narrows_qdisc::{Actions, AnyConfig, Backlog, Chooser, Decision, PacketView, Protocol};
 use narrows_sim::plan::Plan;
 use narrows_units::Time;
 use narrows_units::settings::Given;
@@ -419,7 +419,9 @@ impl Short for Calls {
     }
 }
 
-impl Full for Calls {
+impl Chooser for Calls {
+    type Fault = FromOutside;
+
     fn enqueue(
         &mut self,
         now: Time,
@@ -451,7 +453,7 @@ impl Full for Calls {
         })
     }
 
-    fn ready_at(&self, now: Time) -> Result<Option<Time>, FromOutside> {
+    fn ready_at(&mut self, now: Time) -> Result<Option<Time>, FromOutside> {
         let Some(ready_at) = &self.ready_at else { return Ok(None) };
         Python::attach(|py| {
             let answer = ready_at.bind(py).call1((now.as_secs_f64(),))?;

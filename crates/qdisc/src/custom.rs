@@ -15,8 +15,8 @@ use narrows_units::settings::Given;
 use narrows_units::{MaybeTime, Time};
 
 use crate::{
-    Ack, AnyConfig, AnyQdisc, AverageQueue, Backlog, Chooser, Coming, Counters, Decider, Dropped,
-    Ecn, FullQueue, Packet, Protocol, Qdisc, ShortQueue, Verdict,
+    Ack, AnyConfig, AnyQdisc, AverageQueue, Backlog, Coming, Counters, Decider, Dropped, Ecn,
+    FullQueue, Packet, Protocol, Qdisc, ShortQueue, Verdict, Watched,
 };
 
 /// A discipline from outside: its name and settings, and how to create it.
@@ -41,7 +41,7 @@ pub struct Custom {
 enum Make {
     Any(Arc<MakeOf<dyn Qdisc<Item> + Send + Sync>>),
     Short { make: Arc<MakeOf<dyn Decider>>, limit: u32, releases: bool },
-    Full(Arc<MakeOf<dyn Chooser>>),
+    Full(Arc<MakeOf<dyn Watched>>),
 }
 
 type MakeOf<T> = dyn Fn(u64) -> Box<T> + Send + Sync;
@@ -80,7 +80,7 @@ impl AnyConfig {
     /// Wraps what keeps the handles of the packets of a queue.
     pub fn full(
         name: &str,
-        make: impl Fn(u64) -> Box<dyn Chooser> + Send + Sync + 'static,
+        make: impl Fn(u64) -> Box<dyn Watched> + Send + Sync + 'static,
     ) -> Self {
         Self::made(name, Make::Full(Arc::new(make)))
     }

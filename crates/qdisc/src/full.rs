@@ -10,39 +10,46 @@ use narrows_units::{Bytes, Time};
 
 use crate::{Backlog, Counters, Decision, DropReason, Dropped, Packet, PacketView, Qdisc, Verdict};
 
-/// Keeps the handles of the packets of a queue.
+/// Keeps the handles of the packets of a queue, and chooses which of them leaves, and when.
 pub trait Chooser: Send + Sync {
+    /// Why it cannot go on.
+    type Fault;
+
     /// Decides about a packet that arrives. If it passes, the chooser has it.
     ///
     /// # Errors
     ///
-    /// Returns an error if it cannot go on. All packets pass then, in order of arrival.
+    /// Returns an error if it cannot go on. All packets pass then, in order of arrival. An error of a
+    /// part from outside ends the run.
     fn enqueue(
         &mut self,
         now: Time,
         packet: &PacketView,
         actions: &mut Actions,
-    ) -> Result<Decision, CannotGoOn>;
+    ) -> Result<Decision, Self::Fault>;
 
     /// Returns the handle of the packet that leaves now.
     ///
     /// # Errors
     ///
     /// As for `enqueue`.
-    fn dequeue(&mut self, now: Time, actions: &mut Actions) -> Result<Option<u64>, CannotGoOn>;
+    fn dequeue(&mut self, now: Time, actions: &mut Actions) -> Result<Option<u64>, Self::Fault>;
 
     /// Returns when to ask again, after `dequeue` returned `None` at `now` although packets wait.
     ///
     /// # Errors
     ///
     /// As for `enqueue`.
-    fn ready_at(&mut self, now: Time) -> Result<Option<Time>, CannotGoOn>;
+    fn ready_at(&mut self, now: Time) -> Result<Option<Time>, Self::Fault>;
+}
 
+/// A [`Chooser`] whose faults are kept elsewhere.
+pub trait Watched: Chooser<Fault = CannotGoOn> {
     /// Hears that an answer broke a rule. Every later call has to return an error.
     fn fail(&mut self, why: &str);
 }
 
-/// A [`Chooser`] that has failed.
+/// A [`Watched`] chooser has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CannotGoOn;
 
@@ -64,7 +71,7 @@ struct Waiting<P> {
 
 /// The queue of a [`Chooser`].
 pub struct FullQueue<P> {
-    chooser: Box<dyn Chooser>,
+    chooser: Box<dyn Watched>,
     /// Places by the low half of a handle; the high half tells apart packets that had one place.
     places: Vec<(u32, Option<Waiting<P>>)>,
     free: Vec<u32>,
@@ -78,7 +85,7 @@ pub struct FullQueue<P> {
 
 impl<P: Packet> FullQueue<P> {
     /// Creates an empty queue.
-    pub(crate) fn new(chooser: Box<dyn Chooser>) -> Self {
+    pub(crate) fn new(chooser: Box<dyn Watched>) -> Self {
         Self {
             chooser,
             places: Vec::new(),

@@ -44,7 +44,7 @@ pub use counters::Counters;
 pub use custom::{Custom, Item, Outside};
 pub use disciplines::{AnyConfig, AnyQdisc, AtEnqueue, Listed, Visit};
 pub use filter::{Filter, Host};
-pub use full::{Actions, CannotGoOn, Chooser, FullQueue};
+pub use full::{Actions, CannotGoOn, Chooser, FullQueue, Watched};
 pub use hash::mix;
 pub use packet::{Ack, DropReason, Dropped, Packet, Protocol, Verdict};
 use properties::assert_possible;
