@@ -10,12 +10,14 @@ import sys
 import threading
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import numpy as np
@@ -233,6 +235,29 @@ def test_a_job_that_waits_for_its_turn_does_not_outlive_the_server() -> None:
                 time.sleep(0.01)
             server.jobs.close()
         assert waiting.result() == (503, "the end of the server is under way")
+
+
+def test_a_job_whose_page_is_gone_waits_for_no_turn() -> None:
+    """It leaves its place among the runs of the server while the job before it still goes on."""
+    job = json.dumps({"job": "folder", "example": SHORT, "settings": {}})
+    with served() as server, server.jobs._turns["folder"]:
+        places = server.runs._initial_value  # type: ignore[attr-defined]
+        asked = request(server, job.encode())
+        page = HTTPConnection("127.0.0.1", server.server_address[1], timeout=20)
+        page.request("POST", urlsplit(asked.full_url).path, asked.data, dict(asked.header_items()))
+        until(lambda: server.runs._value == places - 1)
+        time.sleep(3 * jobs._LOOK_S)
+        assert server.runs._value == places - 1, "a page that is there keeps its place"
+        page.close()
+        until(lambda: server.runs._value == places)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Waits until something holds, for less than a job waits for its turn."""
+    end = time.monotonic() + jobs._TURN_S / 2
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_a_job_that_cannot_start_leaves_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:

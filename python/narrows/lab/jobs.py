@@ -10,11 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +36,8 @@ _PATIENCE_S = 30.0
 """How long a job may take to end. A kernel removes its namespaces first."""
 _TURN_S = _PATIENCE_S + 5
 """How long a job waits for the end of the one before it, which may need all its patience."""
+_LOOK_S = 0.2
+"""How often a job that waits looks whether its page is still there."""
 
 _START = start_of("narrows.lab.work")
 # A sweep has all cores, and a kernel in real time wants them for itself.
@@ -68,17 +72,22 @@ class Jobs:
         self._closed = False
 
     @contextlib.contextmanager
-    def run(self, request: bytes) -> Iterator[socket.socket]:
+    def run(self, request: bytes, page: socket.socket) -> Iterator[socket.socket]:
         """Starts a job and yields a socket with its messages. On leaving, the job ends.
 
+        Args:
+            request: The page's.
+            page: The connection that brought it, which says nothing else until its page is gone.
+
         Raises:
+            ConnectionAbortedError: The page was gone before the job's turn.
             NarrowsError: The request is no job, the scenario's parts cannot travel, or no process
                 can be started.
             Busy: Another job of the kind is under way, or the server ends.
         """
         kind, text = self._checked(request)
         turn = self._turns[_KINDS[kind]]
-        if not turn.acquire(timeout=_TURN_S):
+        if not _acquired(turn, page):
             raise Busy(f"another {'run folder' if kind == 'folder' else 'sweep or kernel run'}")
         try:
             ours, theirs = socket.socketpair()
@@ -145,6 +154,21 @@ class Jobs:
                 )
             made["plugins"] = [str(path) for path in self._parts.plugins]
         return kind, json.dumps(made).encode()
+
+
+def _acquired(turn: threading.Lock, page: socket.socket) -> bool:
+    """Whether it is a job's turn, soon enough.
+
+    Raises:
+        ConnectionAbortedError: The page is gone.
+    """
+    end = time.monotonic() + _TURN_S
+    while (left := end - time.monotonic()) > 0:
+        if turn.acquire(timeout=min(left, _LOOK_S)):
+            return True
+        if select.select([page], [], [], 0)[0]:
+            raise ConnectionAbortedError
+    return False
 
 
 def _source(scenario: Path | Scenario) -> tuple[str, Mapping[str, Any]]:

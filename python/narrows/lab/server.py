@@ -244,7 +244,7 @@ class _Handler(BaseHTTPRequestHandler):
         processes = self.server.processes
         try:
             if asked == "job":
-                with self.server.jobs.run(request) as job:
+                with self.server.jobs.run(request, self.connection) as job:
                     self._relay(job)
             elif processes is not None:
                 with processes.run(request) as run:
