@@ -111,7 +111,10 @@ async function addMachine() {
   });
   const knobs = () =>
     page.example.knobs.filter(({ name }, number) => name !== "seed" && active(page.example, number, page.settings));
-  machine = new Machine(at("machine"), here, knobs, paint);
+  machine = new Machine(at("machine"), here, knobs, () => {
+    recorded?.moved(page);
+    paint();
+  });
   at("machine").hidden = false;
   at("save-run").textContent = "Save run folder";
 }
@@ -369,8 +372,8 @@ function besides() {
   return found;
 }
 
-/** The run on a kernel that lies over this one: of this machine, or a recorded one. */
-const kernel = () => machine?.kernel ?? recorded?.run;
+/** The run on a kernel that lies over this one: a recorded one, or one of this machine. */
+const kernel = () => recorded?.run ?? machine?.kernel;
 
 /** Removes all plots but so many. */
 function removePlots(most) {

@@ -13,8 +13,9 @@ from narrows.lab.recorded import digest, kernels
 from narrows.lab.server import Server, site
 from narrows.scenario import Scenario, examples
 
+from . import pretended
 from .browser import DONE, DRAWN, Page
-from .test_machine import curves, turn
+from .test_machine import LINUX, curves, machine, turn, with_kernel
 
 FILES = sorted((Path(__file__).parents[2] / "web" / "recorded").glob("*.json"))
 EXAMPLES = {each.name: each.path for each in examples()}
@@ -42,6 +43,10 @@ def show(page: Page, server: Server, name: str) -> None:
     page.follow(f"{server.address}#{name}", DRAWN)
     page.until(f"{BUTTON}.hidden === false && {DONE}")
     assert page.ask(f"{BUTTON}.textContent") == "Linux 6.1 (recorded)"
+    press(page)
+
+
+def press(page: Page) -> None:
     page.ask(f"{BUTTON}.click()")
     page.until(
         "document.getElementById('state').textContent.startsWith('Dotted curves: Linux 6.1.')"
@@ -92,6 +97,27 @@ def test_it_is_loaded_on_demand_and_goes_when_a_knob_moves(server: Server, page:
     assert not any(label.startswith("Linux") for label, _, _ in curves(page))
     page.follow(f"{server.address}#downloads")
     assert page.ask(f"{BUTTON}.hidden")
+
+
+def test_the_last_of_two_kernels_lies_over_the_plots(server: Server, page: Page) -> None:
+    def names() -> set[str]:
+        labels = [label for label, dash, _ in curves(page) if dash == "dots"]
+        return {label.partition(":")[0] for label in labels}
+
+    with with_kernel(server, pretended.start()) as other:
+        machine(other, page, "dns-behind-red")
+        show(page, other, "dns-behind-red")
+        assert names() == {"Linux 6.1"}
+        page.ask("document.getElementById('linux').click()")
+        page.until(f"{LINUX}.startsWith('Dotted curves: ')")
+        assert names() == {pretended.NAME}
+        assert page.ask(f"{BUTTON}.getAttribute('aria-pressed')") == "false"
+        page.ask("state.textContent = ''")
+        press(page)
+        assert names() == {"Linux 6.1"} and "Linux 6.1" in page.ask(HEADS)
+        page.ask(f"{BUTTON}.click()")
+        assert names() == {pretended.NAME}
+        page("Page.navigate", url="about:blank")
 
 
 def test_a_scenario_of_the_users_has_none_by_its_name(server: Server, tmp_path: Path) -> None:
