@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +11,8 @@ import typer
 from narrows.cli.ending import EXIT_CODES
 from narrows.cli.failure import Exit
 from narrows.cli.options import Json, Plugins, Quiet, Workers, option
-from narrows.cli.suites import Against, QueueOption, conduct, out_option, seeds_option
+from narrows.cli.suites import Against, QueueOption, end_suite, out_option, seeds_option
+from narrows.progress import shown
 
 EXAMPLES = """\
 # Prague beside CUBIC in DualPI2 and in other queues.
@@ -42,19 +43,23 @@ def command(
 ) -> Exit:
     """Run the tests of L4S's coexistence with classic traffic, and write a report."""
     from narrows.suites.l4s import l4s
-    from narrows.suites.output import write
+    from narrows.suites.output import print_suite, write
 
     folder = out or Path("runs") / "suite-l4s"
-    start = partial(
-        l4s,
-        [queue, *(against or ())],
-        control=control,
-        classic=classic,
-        out=folder,
-        seeds=seeds,
-        quick=quick,
-        plugins=plugin or (),
-        workers=workers,
-    )
-    keep = partial(write, folder=folder)
-    return conduct("l4s", folder, start, keep, json_output=json_output, quiet=quiet)
+    with shown("suite l4s", quiet=quiet) as update:
+        run = l4s(
+            [queue, *(against or ())],
+            control=control,
+            classic=classic,
+            out=folder,
+            seeds=seeds,
+            quick=quick,
+            plugins=plugin or (),
+            workers=workers,
+            progress=lambda at: update(at.share, at.words),
+        )
+    try:
+        write(run, folder)
+    finally:
+        print_suite(run, sys.stdout, as_json=json_output)
+    return end_suite(run, folder, quiet=quiet)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from narrows.cli.ending import EXIT_CODES
 from narrows.cli.failure import Exit
 from narrows.cli.options import Json, PlotFiles, Plugins, Quiet, Workers, option, plot_files
-from narrows.cli.suites import Against, QueueOption, conduct, out_option, seeds_option
+from narrows.cli.suites import Against, QueueOption, end_suite, out_option, seeds_option
 from narrows.plot_files import USUAL_PLOT_FILES
-
-if TYPE_CHECKING:
-    from narrows.suites import SuiteRun
+from narrows.progress import shown
 
 EXAMPLES = """\
 # Every section of the RFC, for CoDel and PIE compared with Drop Tail.
@@ -53,24 +51,25 @@ def command(
     quiet: Quiet = False,
 ) -> Exit:
     """Run the tests of RFC 7928 for AQMs, and write a report with a part for each section."""
-    from narrows.suites.output import write
+    from narrows.suites.output import print_suite, write
     from narrows.suites.rfc7928 import pictures, rfc7928
 
     kinds = plot_files(plots, USUAL_PLOT_FILES)
     folder = out or Path("runs") / "suite-rfc7928"
-    start = partial(
-        rfc7928,
-        [queue, *(against or ())],
-        out=folder,
-        seeds=seeds,
-        quick=quick,
-        sections=section or (),
-        ecn=ecn,
-        plugins=plugin or (),
-        workers=workers,
-    )
-
-    def kept(run: SuiteRun) -> None:
+    with shown("suite rfc7928", quiet=quiet) as update:
+        run = rfc7928(
+            [queue, *(against or ())],
+            out=folder,
+            seeds=seeds,
+            quick=quick,
+            sections=section or (),
+            ecn=ecn,
+            plugins=plugin or (),
+            workers=workers,
+            progress=lambda at: update(at.share, at.words),
+        )
+    try:
         write(run, folder, kinds, pictures(run, plugin or ()))
-
-    return conduct("rfc7928", folder, start, kept, json_output=json_output, quiet=quiet)
+    finally:
+        print_suite(run, sys.stdout, as_json=json_output)
+    return end_suite(run, folder, quiet=quiet)

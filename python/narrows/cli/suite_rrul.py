@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from functools import partial
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from narrows.cli.ending import EXIT_CODES
 from narrows.cli.failure import Exit
 from narrows.cli.options import Json, Plugins, Quiet, Workers, option
-from narrows.cli.suites import Against, QueueOption, conduct, out_option, seeds_option
-
-if TYPE_CHECKING:
-    from narrows.suites import SuiteRun
+from narrows.cli.suites import Against, QueueOption, end_suite, out_option, seeds_option
+from narrows.progress import shown
 
 EXAMPLES = """\
 # All tests; Flent draws the files in runs/suite-rrul/flent.
@@ -53,26 +51,27 @@ def command(
     quiet: Quiet = False,
 ) -> Exit:
     """Run Flent's tests, and write a report and files that Flent draws."""
-    from narrows.suites.output import write
+    from narrows.suites.output import print_suite, write
     from narrows.suites.rrul import QUICK, Line, keep, rrul
 
     given = {"up": up, "down": down, "rtt": rtt, "length": length or (QUICK if quick else "")}
     line = Line(**{name: text for name, text in given.items() if text})
     folder = out or Path("runs") / "suite-rrul"
-    start = partial(
-        rrul,
-        [queue, *(against or ())],
-        tests=test or (),
-        line=line,
-        out=folder,
-        seeds=seeds,
-        quick=quick,
-        plugins=plugin or (),
-        workers=workers,
-    )
-
-    def kept(run: SuiteRun) -> None:
+    with shown("suite rrul", quiet=quiet) as update:
+        run = rrul(
+            [queue, *(against or ())],
+            tests=test or (),
+            line=line,
+            out=folder,
+            seeds=seeds,
+            quick=quick,
+            plugins=plugin or (),
+            workers=workers,
+            progress=lambda at: update(at.share, at.words),
+        )
+    try:
         write(run, folder)
         keep(run, folder / "flent", plugin or ())
-
-    return conduct("rrul", folder, start, kept, json_output=json_output, quiet=quiet)
+    finally:
+        print_suite(run, sys.stdout, as_json=json_output)
+    return end_suite(run, folder, quiet=quiet)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from narrows.cli.ending import ended
 from narrows.cli.failure import Exit
 from narrows.cli.options import option
-from narrows.progress import shown
 
 if TYPE_CHECKING:
     from narrows.suites import SuiteRun
@@ -45,24 +42,8 @@ def seeds_option(of: str) -> Any:
     return option("N", f"Runs of each {of}. [default: 5, with --quick 3]", min=1, max=1000)
 
 
-def conduct(
-    suite: str,
-    folder: Path,
-    start: Callable[..., SuiteRun],
-    keep: Callable[[SuiteRun], object],
-    *,
-    json_output: bool,
-    quiet: bool,
-) -> Exit:
-    """Runs a suite and shows its progress, keeps and prints it, and returns the exit code."""
-    from narrows.suites.output import print_suite
-
-    with shown(f"suite {suite}", quiet=quiet) as update:
-        run = start(progress=lambda at: update(at.share, at.words))
-    try:
-        keep(run)
-    finally:
-        print_suite(run, sys.stdout, as_json=json_output)
+def end_suite(run: SuiteRun, folder: Path, *, quiet: bool) -> Exit:
+    """Prints what failed and where the report is, and returns the exit code."""
     return ended(
         run.status,
         run.failures,
