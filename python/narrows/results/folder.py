@@ -106,9 +106,7 @@ def write(
         RunFolderError: The folder holds a run or other files, or it cannot be written.
     """
     check_target(folder)
-    temporary = None
-    try:
-        temporary = make_unfinished(folder)
+    with _unfinished(folder) as temporary:
         digest = _write_files(temporary, document, tables, schema)
         if captures:
             (temporary / _CAPTURES).mkdir()
@@ -117,12 +115,7 @@ def write(
                     write_new(f"{link}.pcapng", data, inside)
         # A rename replaces only an empty folder, never one that has been filled in the meantime.
         temporary.rename(folder)
-        return digest
-    except OSError as error:
-        raise RunFolderError.of_system(folder, error) from None
-    finally:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
+    return digest
 
 
 def renew(
@@ -145,14 +138,21 @@ def renew(
     Raises:
         RunFolderError: It cannot be written.
     """
-    temporary = None
-    try:
-        temporary = make_unfinished(folder)
+    with _unfinished(folder) as temporary:
         _write_files(temporary, document, tables, schema)
         (folder / RUN_FILE).unlink(missing_ok=True)
         for table in schema.values():
             (temporary / table.file_name).replace(folder / table.file_name)
         (temporary / RUN_FILE).replace(folder / RUN_FILE)
+
+
+@contextlib.contextmanager
+def _unfinished(folder: Path) -> Iterator[Path]:
+    """A folder beside this one to write into; what is left of it at the end is removed."""
+    temporary = None
+    try:
+        temporary = make_unfinished(folder)
+        yield temporary
     except OSError as error:
         raise RunFolderError.of_system(folder, error) from None
     finally:
