@@ -28,11 +28,6 @@ impl<'a> Context<'a> {
         Self { config, now, us: (now.as_ps() / PS_PER_US) as u32 }
     }
 
-    /// Returns the context of a past moment, of which only the microseconds are known.
-    pub(super) fn of_past(config: &'a Config, us: u32) -> Self {
-        Self { us, ..Self::new(config, Time::ZERO) }
-    }
-
     /// Returns the time alone, as congestion controls need it.
     #[inline]
     pub(super) fn moment(&self) -> Moment {
@@ -266,7 +261,6 @@ mod tests {
         }
         let without_tick = Config { timer_granularity: Span::ZERO, ..config.clone() };
         assert_eq!(Context::new(&without_tick, Time::ZERO).tick_us(), 1);
-        assert_eq!(Context::of_past(&config, 77).us, 77);
         let day = Span::from_secs(86_400);
         assert!(cx.span_to_jiffies(day) > 1_000_000, "as long as 32 bits count");
     }

@@ -31,22 +31,31 @@ pub(crate) struct Line {
 
 impl Line {
     pub(crate) fn new(config: &Config, rate: f64, room: usize, rtt: Span) -> Self {
-        let mut line = Self::idle(config, rate, room, rtt);
-        line.ends[0].write_forever(Time::ZERO);
+        Self::begun_at(Time::ZERO, config, rate, room, rtt)
+    }
+
+    /// Creates a line whose sender begins at a time.
+    pub(crate) fn begun_at(at: Time, config: &Config, rate: f64, room: usize, rtt: Span) -> Self {
+        let mut line = Self::idle_at(at, config, rate, room, rtt);
+        line.ends[0].write_forever(at);
         line.flush(0);
         line
     }
 
     /// Creates a line whose sender has nothing to send yet.
     pub(crate) fn idle(config: &Config, rate: f64, room: usize, rtt: Span) -> Self {
+        Self::idle_at(Time::ZERO, config, rate, room, rtt)
+    }
+
+    fn idle_at(now: Time, config: &Config, rate: f64, room: usize, rtt: Span) -> Self {
         let mut ends = [
             Endpoint::client(config.clone(), Seq(1000)),
             Endpoint::server(config.clone(), Seq(2000)),
         ];
-        ends[0].connect(Time::ZERO);
+        ends[0].connect(now);
         let mut line = Self {
             ends,
-            now: Time::ZERO,
+            now,
             ns_per_byte: 8e9 / rate,
             room,
             rtt,

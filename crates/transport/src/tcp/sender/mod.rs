@@ -287,7 +287,7 @@ impl Sender {
             self.window.cwnd = 1;
         }
         self.control.start(cx.us, self.snd_nxt);
-        self.start_pace(&Context::of_past(config, cx.us));
+        self.start_pace(cx);
         self.todo |= todo::NEW;
     }
 
