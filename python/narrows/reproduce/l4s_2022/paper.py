@@ -32,7 +32,7 @@ PAPER = Paper(
         "in 48 runs with one or two connections and in five overloads. Heist and Morton published "
         "rates of 44 pairs, to show where L4S is unfair.",
         "No parameter was fitted to them, but two rows led to a correction and are left out. Of "
-        "the authors' other 424 numbers, 352 (83 %) lie within the tolerances that were set "
+        "the authors' other 424 numbers, 351 (83 %) lie within the tolerances that were set "
         "before, and 57 of 88 of Heist and Morton's.",
         "Prague and CUBIC share a line with DualPI2 as published, from 5 to 100 ms of round "
         "trip, except that CUBIC at 100 ms gets less beside Prague at 5 ms. Prague's packets "
