@@ -145,6 +145,13 @@ int restore_fp_registers(int pid, unsigned long *fp_regs)
 	return 0;
 }
 """,
+    "include/net/codel_impl.h": """\
+static struct sk_buff *codel_dequeue(void *ctx)
+{
+	if (set_ce && INET_ECN_set_ce(skb))
+		stats->ce_mark++;
+}
+""",
 }
 
 
