@@ -92,6 +92,7 @@ def inside(queue: dict[str, Any]) -> dict[str, Any]:
                     "drop_batch": 64,
                     "mtu": 1514,
                     "when_empty": "forget",
+                    "idles": True,
                 }
             },
         ),
@@ -114,6 +115,7 @@ def inside(queue: dict[str, Any]) -> dict[str, Any]:
                     "bytemode": False,
                     "dq_rate_estimator": False,
                     "mtu": 1514,
+                    "idles": True,
                 }
             },
         ),
