@@ -154,6 +154,26 @@ fn packets_are_marked_up_to_ecn_prob() {
     }
 }
 
+/// As with FQ-CoDel: flow 0 has used its turn up, and keeps its place if nobody asks meanwhile.
+#[test]
+fn a_flow_that_has_sent_all_is_new_again_only_if_the_empty_queue_is_asked() {
+    for (idles, expected) in [(true, [0, 1]), (false, [1, 0])] {
+        let mut queue = apart(&Config { idles, ..Config::default() });
+        let put = |queue: &mut FqPie<TestPacket>, flow, bytes| {
+            let packet = TestPacket { flow, bytes, ..TestPacket::default() };
+            queue.enqueue(at_us(0), packet, &mut Vec::new());
+        };
+        let next = |queue: &mut FqPie<TestPacket>| {
+            queue.dequeue(at_us(0), &mut Vec::new()).map(|packet| packet.flow)
+        };
+        put(&mut queue, 0, 1514);
+        assert_eq!([next(&mut queue), next(&mut queue)], [Some(0), None]);
+        put(&mut queue, 0, 1514);
+        put(&mut queue, 1, 100);
+        assert_eq!([next(&mut queue), next(&mut queue)], expected.map(Some));
+    }
+}
+
 #[test]
 fn the_limit_is_for_all_queues_together() {
     let mut queue = apart(&Config { limit: 2, ..Config::default() });
