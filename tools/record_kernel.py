@@ -37,7 +37,7 @@ def main() -> None:
     names = arguments.names or sorted(path.stem for path in RECORDED.glob("*.json"))
     paths = {each.name: each.path for each in examples()}
     if unknown := [name for name in names if name not in paths]:
-        parser.error(f"{unknown[0]}: no example is called so")
+        parser.error(f"{unknown[0]}: no such example")
     RECORDED.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
         runs = arguments.runs or Path(temporary)
