@@ -37,9 +37,11 @@ failed=0
 # In CI they end after 45 minutes as with Ctrl-C, so that pytest still says what failed.
 bounded=""
 [ -z "${CI:-}" ] || bounded="timeout --signal=INT --kill-after=60 45m"
-# Of both parts at once, because most tests of each wait most of the time.
+# Both parts at once, with one process more than processors, because the tests of real servers and
+# machines, which run in one process, mostly wait.
+workers=$(($(getconf _NPROCESSORS_ONLN) + 1))
 # shellcheck disable=SC2086 # one word per folder, or per word
-$bounded "$bin/pytest" -q -n auto -m "not alone and not servers" $lab $gateway || failed=1
+$bounded "$bin/pytest" -q -n $workers -m "not alone and not servers" $lab $gateway || failed=1
 # shellcheck disable=SC2086 # one word per folder
 "$bin/pytest" -q -m "alone and not servers" $lab $gateway || failed=1
 [ -z "$lab" ] || "$bin/python" tools/check_wheel.py
