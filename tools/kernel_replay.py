@@ -206,6 +206,7 @@ PACED_VARIANTS = {
     "dctcp-receiver": DCTCP,
     "accecn": ACCURATE,
     "accecn-receiver": ACCURATE,
+    "accecn-dctcp-receiver": {**ACCURATE, "traffic.bulk.tcp.congestion": "dctcp"},
 }
 """Settings of each file without jitter."""
 

@@ -88,6 +88,30 @@ fn rfc8257_3_2_a_change_of_marks_is_acknowledged_at_once() {
     server.at(57.0).gets(". 601:701 ack 1 ect0").sends(&[". 1:1 ack 701 ect0"]);
 }
 
+/// The same with Accurate ECN, as in Linux 7.3 (`dctcp_ece_ack_update`): what was not acknowledged is
+/// acknowledged first. Both acknowledgements already count the new mark.
+#[test]
+fn with_accurate_ecn_a_change_of_marks_acknowledges_what_waits_first() {
+    let acks = AckPolicy::Delayed(Span::from_ms(500));
+    let config = Config { acks, receive_autotuning: false, accurate_ecn: true, ..dctcp() };
+    let mut server = Script::server(&config);
+    let asks = syn(&server, None, Flags::AE.with(Flags::ECE).with(Flags::CWR));
+    server.gets_segment(&asks).forget();
+    server.at(50.0).gets("A. 1:1 ack 1 ect0").sends(&[]);
+    server.at(51.0).gets("EA. 1:101 ack 1 ect0").sends(&[]);
+    server
+        .at(52.0)
+        .gets("EA. 101:201 ack 1 ce")
+        .sends(&["WA. 1:1 ack 101 ect0", "WA. 1:1 ack 201 ect0"]);
+    server.at(53.0).gets("EA. 201:301 ack 1 ce").sends(&[]);
+    server
+        .at(54.0)
+        .gets("EA. 301:401 ack 1 ect0")
+        .sends(&["EWA. 1:1 ack 301 ect0", "EWA. 1:1 ack 401 ect0"]);
+    // Nothing waits.
+    server.at(55.0).gets("EA. 401:501 ack 1 ce").sends(&[". 1:1 ack 501 ect0"]);
+}
+
 /// RFC 8257, 3.3: from alpha = 1, the first marked window halves the window; when few segments are
 /// marked later, it falls by little.
 #[test]

@@ -1,5 +1,7 @@
 //! The receiver of DCTCP: ECE says whether the latest data were marked.
 //!
+//! With Accurate ECN, ACE and its option report the marks instead, and the acknowledgements are the same.
+//!
 //! Source: RFC 8257, 3.2 and its figure 1. When the state changes while an acknowledgement is
 //! delayed, that acknowledgement is sent at once with the old state. The segment that changed the
 //! state is acknowledged at once, too, as Linux 6.12 does. CWR does not change the state, but as in

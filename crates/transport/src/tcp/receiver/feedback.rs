@@ -1,5 +1,7 @@
 //! What a receiver reports beyond RFC 3168, on every segment: Accurate ECN, or DCTCP's state of
 //! marks. Both also choose the ECN field of every segment.
+//!
+//! With both, Accurate ECN reports the marks, and DCTCP still hurries acknowledgements.
 
 use narrows_units::Ecn;
 
@@ -12,16 +14,10 @@ use crate::tcp::{Flags, Seq};
 pub(super) struct Feedback {
     /// The ECN field of every segment after the handshake.
     pub(super) ect: Ecn,
-    pub(super) kind: Kind,
-}
-
-/// Its kinds.
-#[derive(Clone, Debug)]
-pub(super) enum Kind {
     /// RFC 9768.
-    Accurate(Accurate),
+    pub(super) accurate: Option<Accurate>,
     /// RFC 8257.
-    Dctcp(Dctcp),
+    pub(super) dctcp: Option<Dctcp>,
 }
 
 /// A bit of `Receiver::echo`: segments carry ECE (RFC 3168).

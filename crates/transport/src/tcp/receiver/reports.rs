@@ -4,8 +4,8 @@ use narrows_units::Ecn;
 
 use super::Receiver;
 use super::accurate::Accurate;
-use super::dctcp::Dctcp;
-use super::feedback::{ECHO, FEEDBACK, Feedback, Kind, Said};
+use super::dctcp::{Dctcp, Earlier};
+use super::feedback::{ECHO, FEEDBACK, Feedback, Said};
 use crate::tcp::clock::Context;
 use crate::tcp::segment::Header;
 use crate::tcp::{AccurateEcn, Flags, SackBlocks};
@@ -13,18 +13,19 @@ use crate::tcp::{AccurateEcn, Flags, SackBlocks};
 impl Receiver {
     /// Reports as Accurate ECN says. `third`: ACE on the handshake's third segment, for a client.
     pub(crate) fn use_accurate_ecn(&mut self, ect: Ecn, third: Option<Flags>, marks: u32) {
-        self.start_feedback(ect, Kind::Accurate(Accurate::new(third, marks)));
+        self.start_feedback(ect).accurate = Some(Accurate::new(third, marks));
     }
 
-    /// Reports as DCTCP says.
+    /// Acknowledges as DCTCP says, and reports so unless it uses Accurate ECN.
     pub(crate) fn use_dctcp(&mut self, ect: Ecn) {
-        self.start_feedback(ect, Kind::Dctcp(Dctcp::default()));
+        self.start_feedback(ect).dctcp = Some(Dctcp::default());
     }
 
-    fn start_feedback(&mut self, ect: Ecn, kind: Kind) {
+    fn start_feedback(&mut self, ect: Ecn) -> &mut Feedback {
         self.predicted = Flags(0);
         self.echo = FEEDBACK;
-        self.more.get_or_insert_default().feedback = Some(Feedback { ect, kind });
+        let feedback = &mut self.more.get_or_insert_default().feedback;
+        feedback.get_or_insert(Feedback { ect, accurate: None, dctcp: None })
     }
 
     /// Sends no more ECN-capable segments, because the path clears ECN fields.
@@ -38,8 +39,7 @@ impl Receiver {
     /// Returns whether it reports as Accurate ECN says.
     #[inline]
     pub(crate) fn is_accurate(&self) -> bool {
-        self.echo & FEEDBACK != 0
-            && matches!(self.feedback(), Some(Feedback { kind: Kind::Accurate(_), .. }))
+        self.echo & FEEDBACK != 0 && self.feedback().is_some_and(|it| it.accurate.is_some())
     }
 
     pub(super) fn feedback(&self) -> Option<&Feedback> {
@@ -51,17 +51,11 @@ impl Receiver {
     }
 
     pub(super) fn accurate_mut(&mut self) -> Option<&mut Accurate> {
-        match &mut self.feedback_mut()?.kind {
-            Kind::Accurate(accurate) => Some(accurate),
-            Kind::Dctcp(_) => None,
-        }
+        self.feedback_mut()?.accurate.as_mut()
     }
 
     pub(super) fn dctcp_mut(&mut self) -> Option<&mut Dctcp> {
-        match &mut self.feedback_mut()?.kind {
-            Kind::Dctcp(dctcp) => Some(dctcp),
-            Kind::Accurate(_) => None,
-        }
+        self.feedback_mut()?.dctcp.as_mut()
     }
 
     /// Returns whether segments report anything about ECN.
@@ -83,22 +77,22 @@ impl Receiver {
             // The handshake's third segment reports a mark only once.
             None if third => self.echo &= !ECHO,
             None => {}
-            Some(Feedback { ect, kind: Kind::Accurate(accurate) }) => {
+            Some(Feedback { ect, accurate, dctcp }) => {
                 said.ecn = *ect;
-                said.flags = said.flags.with(accurate.ace(third));
-            }
-            Some(Feedback { ect, kind: Kind::Dctcp(dctcp) }) => {
-                said.ecn = *ect;
-                earlier = dctcp.take_earlier().filter(|_| len == 0);
+                earlier = dctcp.as_mut().and_then(Dctcp::take_earlier).filter(|_| len == 0);
+                if let Some(accurate) = accurate {
+                    said.flags = said.flags.with(accurate.ace(third));
+                } else if let Some(Earlier { marked, .. }) = earlier {
+                    said.flags = said.flags.without(Flags::ECE);
+                    if marked {
+                        said.flags = said.flags.with(Flags::ECE);
+                    }
+                }
             }
         }
         self.on_ack_sent(cx);
         if let Some(earlier) = earlier {
             said.ack = earlier.next;
-            said.flags = said.flags.without(Flags::ECE);
-            if earlier.marked {
-                said.flags = said.flags.with(Flags::ECE);
-            }
             self.rcv_wup = earlier.next;
             self.acknowledge_now();
         }
@@ -130,7 +124,9 @@ impl Receiver {
         let change = self.dctcp_mut().and_then(|dctcp| dctcp.note(marked, next, waits));
         let Some(old_goes_first) = change else { return };
         self.first |= old_goes_first;
-        self.echo = if marked { self.echo | ECHO } else { self.echo & !ECHO };
+        if !self.is_accurate() {
+            self.echo = if marked { self.echo | ECHO } else { self.echo & !ECHO };
+        }
         self.acknowledge_now();
     }
 }
