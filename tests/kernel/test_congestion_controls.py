@@ -101,6 +101,7 @@ def test_what_no_kernel_does_here_is_refused(settings: Any, key: str, why: str) 
         ({"congestion": "bbr"}, {"bbr": "congestion"}),
         ({"congestion": "dctcp", "ecn": True}, {"dctcp": "congestion"}),
         ({"ecn": True, "accurate_ecn": True}, {"AccECN": "ecn"}),
+        ({"ecn": True, "syn_ack_ecn_fallback": True}, {"AccECN": "syn_ack_ecn_fallback"}),
         ({"pacing": True}, {}),
     ],
 )

@@ -55,6 +55,31 @@ fn a_syn_ack_is_capable_with_rfc_5562_and_ecn_plus_plus_once() {
     server.gets_syn().sends(&["S. 0:0 ack 1"]);
 }
 
+/// Linux 7.3: once a timeout is over, a repeated SYN-ACK no longer agrees to ECN, but the server goes
+/// on to send ECN-capable data.
+#[test]
+fn a_server_that_falls_back_sends_ecn_capable_data_to_a_client_without_ecn() {
+    for (fallback, last) in [(false, "SE. 0:0 ack 1"), (true, "S. 0:0 ack 1")] {
+        for repeated_syn in [false, true] {
+            let config = Config { syn_ack_ecn_fallback: fallback, ..ecn(EcnControl::Data) };
+            let mut server = Script::server(&config);
+            let asks = syn(&server, None, asks(EcnControl::Data), Ecn::NotEct);
+            server.gets_segment(&asks).sends(&["SE. 0:0 ack 1"]);
+            if !repeated_syn {
+                server.at(1500.0).sends(&["SE. 0:0 ack 1"]);
+                server.at(3500.0).sends(&[last]);
+            } else {
+                // An answer before the first timeout agrees, and one after it does not.
+                let again = syn(&server, None, Flags::default(), Ecn::NotEct);
+                server.at(700.0).gets_segment(&again).sends(&["SE. 0:0 ack 1"]);
+                server.at(1800.0).sends(&["SE. 0:0 ack 1"]);
+                server.at(2000.0).gets_segment(&again).sends(&[last]);
+            }
+            server.at(3600.0).gets(". 1:1 ack 1").write(1000).sends(&["P. 1:1001 ack 1 ect0"]);
+        }
+    }
+}
+
 /// RFC 5562, 3.2: ECE makes the server repeat the SYN-ACK without ECT, and costs the initial
 /// window.
 #[test]

@@ -85,6 +85,10 @@ settings! {
         accurate_ecn: bool = false, any();
         /// Packets besides new data that may be marked rather than dropped.
         ecn_control: EcnControl = EcnControl::Data, any();
+        /// A server that has waited for a timeout repeats its SYN-ACK without ECE, but sends ECN-capable
+        /// data all the same, as Linux 7.3 does: the client then has no ECN, and reports no marks.
+        /// `false`: every SYN-ACK agrees to ECN (RFC 3168).
+        syn_ack_ecn_fallback: bool = false, any();
         /// The response to an ECN echo: as to a loss (RFC 3168), or a smaller reduction (RFC 8511).
         ecn_response: EcnResponse = EcnResponse::AsLoss, any();
         /// Retransmission timeout before the first measurement (RFC 6298: 1 s).

@@ -22,7 +22,9 @@
 //! With Accurate ECN, ends give it up later (RFC 9768, 3.1.4; Linux 7.3 `tcp_ecn_make_synack`,
 //! `tcp_check_req`, `TCP_ACCECN_ACE_FAIL_SEND`): the first repeated SYN asks again. A server that has
 //! waited for a timeout repeats its SYN-ACK without the flags. From its second repetition on, or after a
-//! SYN that no longer asks, it sends no ECN-capable data, because the path may drop these.
+//! SYN that no longer asks, it sends no ECN-capable data, because the path may drop these. With
+//! `syn_ack_ecn_fallback`, a server with RFC 3168's ECN repeats its SYN-ACK without ECE then, as Linux
+//! 7.3 does, but goes on to send ECN-capable data.
 //!
 //! Differences:
 //!
@@ -58,6 +60,8 @@ pub(super) enum HandshakeEcn {
     Accurate(Ecn),
     /// A server: the SYN asked for Accurate ECN, but the repeated SYN-ACK no longer answers that.
     Unanswered,
+    /// A server: the SYN asked for ECN, but the repeated SYN-ACK no longer agrees.
+    Withheld,
 }
 
 const _: () = assert!(size_of::<HandshakeEcn>() == 1);
@@ -89,7 +93,7 @@ impl State {
         let capable = config.ecn_control != EcnControl::Data;
         match self.handshake_ecn {
             HandshakeEcn::Accurate(syn) => (flags.with(handshake_code(syn)), ect_if(capable)),
-            HandshakeEcn::Unanswered => (flags, ect_if(capable)),
+            HandshakeEcn::Unanswered | HandshakeEcn::Withheld => (flags, ect_if(capable)),
             HandshakeEcn::Refused => (flags.with(Flags::ECE), Ecn::NotEct),
             HandshakeEcn::Asked => (flags.with(Flags::AE), ect_if(true)),
             HandshakeEcn::AskedMarked => (flags.with(Flags::AE).with(Flags::CWR), ect_if(true)),
@@ -150,15 +154,22 @@ impl State {
         }
     }
 
-    /// Gives up what a server's SYN-ACK says of Accurate ECN if it has to be repeated too often.
-    pub(super) fn repeat_accurate_syn_ack(&mut self) {
-        if let HandshakeEcn::Accurate(_) | HandshakeEcn::Unanswered = self.handshake_ecn {
-            if self.syn_retries > 0 {
-                self.handshake_ecn = HandshakeEcn::Unanswered;
+    /// Gives up what a server's SYN-ACK says of ECN if it has to be repeated too often.
+    pub(super) fn repeat_syn_ack_ecn(&mut self, config: &Config) {
+        let timed_out = self.syn_retries > 0;
+        match self.handshake_ecn {
+            HandshakeEcn::Accurate(_) | HandshakeEcn::Unanswered => {
+                if timed_out {
+                    self.handshake_ecn = HandshakeEcn::Unanswered;
+                }
+                if self.syns_repeated() > 0 {
+                    self.stop_ect();
+                }
             }
-            if self.syns_repeated() > 0 {
-                self.stop_ect();
+            HandshakeEcn::Nothing if timed_out && config.syn_ack_ecn_fallback => {
+                self.handshake_ecn = HandshakeEcn::Withheld;
             }
+            _ => {}
         }
     }
 
@@ -173,6 +184,9 @@ impl State {
     pub(super) fn use_accurate_ecn(&mut self, config: &Config, third: Option<Flags>, marks: u32) {
         self.receiver.ecn = true;
         self.receiver.use_accurate_ecn(config.ect(), third, marks);
+        if config.congestion == Congestion::Dctcp {
+            self.receiver.use_dctcp(config.ect());
+        }
         let start = &mut self.opening().start;
         start.ecn = Negotiated::Accurate(FIRST_PACKETS as u8);
         // Every segment carries the AccECN option.
@@ -184,7 +198,7 @@ impl State {
         self.receiver.ecn = true;
         self.opening().start.ecn = Negotiated::Classic;
         if config.congestion == Congestion::Dctcp {
-            self.receiver.use_dctcp(Ecn::Ect0);
+            self.receiver.use_dctcp(config.ect());
         }
     }
 

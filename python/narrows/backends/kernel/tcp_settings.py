@@ -38,6 +38,7 @@ _KNOWN = {
         "restart_after_idle",
         "ecn",
         "accurate_ecn",
+        "syn_ack_ecn_fallback",
     ),
     *("initial_window", "min_rto", "receive_buffer", "rack", "tlp", "frto", "timestamps"),
     *("window_scaling", "max_retries", "syn_linear_timeouts", "mss", "nagle", "fast_open"),
@@ -48,7 +49,8 @@ _CONTROLS = ("bbr", "dctcp")
 """Congestion controls that not every kernel has."""
 
 ACCURATE_ECN = "AccECN"
-"""The feature that `ecn = "accurate"` needs (RFC 9768; Linux 7.0)."""
+"""The feature that `ecn = "accurate"` needs (RFC 9768; Linux 7.0). A kernel without it also lacks
+`syn_ack_ecn_fallback`."""
 
 _ECN = "ipv4/tcp_ecn"
 _LINEAR_TIMEOUTS = "ipv4/tcp_syn_linear_timeouts"
@@ -125,7 +127,9 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         features[settings["congestion"]] = "congestion"
     if settings.get("accurate_ecn"):
         features[ACCURATE_ECN] = "ecn"
-    needed = {_ECN: "ecn"} if ACCURATE_ECN in features else {}
+    elif settings.get("syn_ack_ecn_fallback"):
+        features[ACCURATE_ECN] = "syn_ack_ecn_fallback"
+    needed = {_ECN: "ecn"} if settings.get("accurate_ecn") else {}
     if settings["syn_linear_timeouts"]:
         # Kernels before 6.5 do not have it, and behave as with 0.
         needed[_LINEAR_TIMEOUTS] = "syn_linear_timeouts"

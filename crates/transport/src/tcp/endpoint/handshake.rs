@@ -43,7 +43,7 @@ impl State {
                 } else if self.receiver.may_answer(cx) {
                     // `tcp_check_req`: the SYN-ACK was probably lost.
                     self.take_repeated_syn_ecn(segment);
-                    self.repeat_accurate_syn_ack();
+                    self.repeat_syn_ack_ecn(cx.config);
                     self.send_syn(cx);
                 }
             }
@@ -281,7 +281,7 @@ impl State {
             self.sender.fail(cx);
             return;
         }
-        self.repeat_accurate_syn_ack();
+        self.repeat_syn_ack_ecn(cx.config);
         self.syn_retries += 1;
         self.sender.count_syn_timeout();
         self.send_syn(cx);
