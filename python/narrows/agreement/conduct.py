@@ -20,6 +20,9 @@ from narrows.results import RunFolderError
 from narrows.scenario import Bulk, Scenario
 from narrows.scenario.amounts import DataRate
 
+MOST_SEEDS = 100
+"""How many runs a draw may have on each side; `narrows agreement` allows no more."""
+
 WITHIN = 2.0
 """Most draws must lie within this multiple of the bound."""
 
@@ -196,15 +199,18 @@ def conduct(
 
     def one(number: int) -> Comparison:
         scenario = scenarios[number]
+        # Each draw has seeds of its own: the same seed gives every draw the same starts and the same
+        # shared queues, and their luck would not average out.
+        first = 2 * MOST_SEEDS * number
         real = [
-            kernel_run(folder, number, scenario, backend, watch, seed=other)
+            kernel_run(folder, number, scenario, backend, watch, seed=first + other)
             for other in range(1, kernel_seeds + 1)
         ]
         facts = [each.host.get("kernel", {}) for each in real]
         result.note_kernel(facts, folder)
         # The kernel takes its start times from seeds too, so that each side has its own.
         simulated = [
-            run(scenario, seed=kernel_seeds + other, progress=watch)
+            run(scenario, seed=first + MOST_SEEDS + other, progress=watch)
             for other in range(1, sim_seeds + 1)
         ]
         # What the kernel does in every run of the draw is not a reason to leave this run out.
