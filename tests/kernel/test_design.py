@@ -381,3 +381,13 @@ def test_linear_timeouts_of_syns_are_a_sysctl_that_must_exist() -> None:
         assert ends.count(str(linear)) >= 2
         keys = {needed.get(sysctl) for needed in job["needed"].values()} - {None}
         assert keys == ({"traffic.downloads.tcp.syn_linear_timeouts"} if linear else set())
+
+
+def test_how_long_sacks_are_held_back_is_a_sysctl_that_must_exist_if_it_is_not_linux_6s() -> None:
+    sysctl = "ipv4/tcp_comp_sack_rtt_percent"
+    for percent in (5, 33):
+        job = designed(dumbbell(traffic__downloads__tcp__comp_sack_rtt_percent=percent))
+        ends = [values[sysctl] for values in job["settings"].values() if sysctl in values]
+        assert ends.count(str(percent)) >= 2
+        keys = {needed.get(sysctl) for needed in job["needed"].values()} - {None}
+        assert keys == ({"traffic.downloads.tcp.comp_sack_rtt_percent"} if percent != 5 else set())

@@ -64,7 +64,7 @@ def drawn(seed: int, number: int) -> Scenario:
     workers = chance.randint(5, 20)
     pause_ms = between(50.0, 500.0)
     room = between(0.5, 4.0) * rate / 8.0 * round_trip_ms * 1e-3
-    settings = [f'congestion = "{congestion}"']
+    settings = [f'congestion = "{congestion}"', "comp_sack_rtt_percent = 33"]
     settings += [f"ecn = {ecn}"] if ecn else []
     settings += ["pacing = true"] if congestion == "cubic" else []
     settings += ["syn_ack_ecn_fallback = true"] if ecn in ("", "true") else []

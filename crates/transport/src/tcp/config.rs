@@ -76,6 +76,11 @@ settings! {
         /// delay that adapts), `"linux-2.6"` (the same, but not quick after marks), or
         /// `{ delayed = "200 ms" }`.
         acks: AckPolicy = AckPolicy::Linux, span(Span::from_ps(1), Span::from_secs(1));
+        /// For how long `acks = "linux"` holds acknowledgements back while data are missing, from the
+        /// fourth on: this share of the round trip, in per cent, but at most a millisecond
+        /// (`tcp_comp_sack_rtt_percent`). 5 is Linux before it had this sysctl, and 33 the default of
+        /// Linux 7.3.
+        comp_sack_rtt_percent: u16 = 5, whole(1, 1000);
         /// Nagle's algorithm; false means TCP_NODELAY.
         nagle: bool = true, any();
         /// Negotiates ECN, so that data are marked rather than dropped (RFC 3168).

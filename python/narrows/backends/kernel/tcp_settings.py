@@ -42,6 +42,7 @@ _KNOWN = {
     ),
     *("initial_window", "min_rto", "receive_buffer", "rack", "tlp", "frto", "timestamps"),
     *("window_scaling", "max_retries", "syn_linear_timeouts", "mss", "nagle", "fast_open"),
+    "comp_sack_rtt_percent",
 }
 """Settings that `use` handles."""
 
@@ -54,6 +55,7 @@ ACCURATE_ECN = "AccECN"
 
 _ECN = "ipv4/tcp_ecn"
 _LINEAR_TIMEOUTS = "ipv4/tcp_syn_linear_timeouts"
+_SACK_PERCENT = "ipv4/tcp_comp_sack_rtt_percent"
 
 
 class TcpUse(NamedTuple):
@@ -133,6 +135,9 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
     if settings["syn_linear_timeouts"]:
         # Kernels before 6.5 do not have it, and behave as with 0.
         needed[_LINEAR_TIMEOUTS] = "syn_linear_timeouts"
+    if settings["comp_sack_rtt_percent"] != profile["comp_sack_rtt_percent"]:
+        # Kernels before 6.19 do not have it, and behave as with 5.
+        needed[_SACK_PERCENT] = "comp_sack_rtt_percent"
     return TcpUse(
         metrics=tuple(metrics),
         sysctls=_sysctls(settings),
@@ -174,6 +179,7 @@ def _sysctls(settings: Mapping[str, Any]) -> Mapping[str, str]:
         "ipv4/tcp_slow_start_after_idle": _switch(settings["restart_after_idle"] == "decay"),
         "ipv4/tcp_retries2": str(settings["max_retries"]),
         _LINEAR_TIMEOUTS: str(settings["syn_linear_timeouts"]),
+        _SACK_PERCENT: str(settings["comp_sack_rtt_percent"]),
         # For sockets that request it, at both ends. A suspected black hole does not disable it.
         "ipv4/tcp_fastopen": "3",
         "ipv4/tcp_fastopen_blackhole_timeout_sec": "0",

@@ -195,8 +195,8 @@ impl Receiver {
         Decision::Nothing
     }
 
-    /// SACK compression: after three duplicates, sends at most one acknowledgement in a
-    /// millisecond.
+    /// SACK compression: after three duplicates, sends one acknowledgement in
+    /// `comp_sack_rtt_percent` of a round trip, or in a millisecond if that is shorter.
     fn compress(&mut self, cx: &Context, srtt_us: Option<u32>) -> Decision {
         let rtt_us = match self.rtt_us() {
             Some(rtt_us) => srtt_us.map_or(rtt_us, |srtt_us| rtt_us.min(srtt_us)),
@@ -221,7 +221,8 @@ impl Receiver {
         let first = trouble.compressed == 1;
         self.scheduled = false;
         if first {
-            let delay = Span::from_us(u64::from(rtt_us) / 20).min(COMPRESSION);
+            let percent = u64::from(cx.config.comp_sack_rtt_percent);
+            let delay = Span::from_us(u64::from(rtt_us) * percent / 100).min(COMPRESSION);
             self.ack_at = self.ack_at.min((cx.now + delay).into());
         }
         Decision::Nothing

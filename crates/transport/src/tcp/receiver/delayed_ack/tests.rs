@@ -236,17 +236,23 @@ fn a_wait_in_vain_doubles_the_delay() {
     assert_eq!((receiver.now, receiver.ato), (false, 20));
 }
 
-/// `__tcp_ack_snd_check`: three duplicates are answered, and then 44 are held back for a twentieth
-/// of the round trip, at most a millisecond.
+/// `__tcp_ack_snd_check`: three duplicates are answered, and then 44 are held back for a part of the
+/// round trip, at most a millisecond.
 #[test]
-fn duplicates_are_held_back_for_a_twentieth_of_the_round_trip() {
+fn duplicates_are_held_back_for_a_part_of_the_round_trip() {
     let config = linux();
-    for (srtt_us, delay_us) in
-        [(Some(10_000), 500), (Some(20_000), 1000), (Some(100_000), 1000), (None, 0)]
-    {
-        let mut receiver = receiver(&config);
+    let newer = Config { comp_sack_rtt_percent: 33, ..linux() };
+    for (config, srtt_us, delay_us) in [
+        (&config, Some(10_000), 500),
+        (&config, Some(20_000), 1000),
+        (&config, Some(100_000), 1000),
+        (&config, None, 0),
+        (&newer, Some(2000), 660),
+        (&newer, Some(4000), 1000),
+    ] {
+        let mut receiver = receiver(config);
         receiver.new_trouble();
-        let cx = at_jiffy(&config, 1000);
+        let cx = at_jiffy(config, 1000);
         let answers: Vec<_> = (0..48)
             .map(|_| {
                 receiver.scheduled = true;
