@@ -101,7 +101,8 @@ def test_what_no_kernel_does_here_is_refused(settings: Any, key: str, why: str) 
         ({"congestion": "bbr"}, {"bbr": "congestion"}),
         ({"congestion": "dctcp", "ecn": True}, {"dctcp": "congestion"}),
         ({"ecn": True, "accurate_ecn": True}, {"AccECN": "ecn"}),
-        ({"ecn": True, "syn_ack_ecn_fallback": True}, {"AccECN": "syn_ack_ecn_fallback"}),
+        ({"syn_ack_ecn_fallback": True}, {"TCP of Linux 7": "syn_ack_ecn_fallback"}),
+        ({"window_growth": "linux-7.3"}, {"TCP of Linux 7": "window_growth"}),
         ({"pacing": True}, {}),
     ],
 )
@@ -207,6 +208,15 @@ def test_accurate_ecn_needs_linux_7() -> None:
     assert not refusals("kernel-7", ecn="accurate")
     for name in ("kernel-virtual", "kernel-7"):
         assert not refusals(name, congestion="dctcp")
+
+
+def test_what_linux_7_does_by_itself_needs_linux_7() -> None:
+    for settings in ({"window_growth": "linux-7.3"}, {"syn_ack_ecn_fallback": "true"}):
+        (key,) = settings
+        found = refusals("kernel-virtual", **settings)
+        why = ("this guest has no TCP of Linux 7", "use the backend kernel-7")
+        assert found == {f"traffic.downloads.tcp.{key}": why}
+        assert not refusals("kernel-7", **settings)
 
 
 def test_a_host_asks_for_accurate_ecn_on_all_connections_or_on_none() -> None:

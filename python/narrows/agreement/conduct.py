@@ -199,8 +199,8 @@ def conduct(
 
     def one(number: int) -> Comparison:
         scenario = scenarios[number]
-        # Each draw has seeds of its own: the same seed gives every draw the same starts and the same
-        # shared queues, and their luck would not average out.
+        # Each draw has seeds of its own: the same seed gives every draw the same starts and the
+        # same shared queues, and their luck would not average out.
         first = 2 * MOST_SEEDS * number
         real = [
             kernel_run(folder, number, scenario, backend, watch, seed=first + other)

@@ -41,6 +41,9 @@ ECN = {
 }
 """The values of `tcp.ecn`, for each congestion control; empty if it is left out."""
 
+LINUX_7 = ('window_growth = "linux-7.3"', "comp_sack_rtt_percent = 33")
+"""What a receiver of Linux 7.3 does by itself."""
+
 
 # The order of the draws is part of the distribution.
 def drawn(seed: int, number: int) -> Scenario:
@@ -64,7 +67,7 @@ def drawn(seed: int, number: int) -> Scenario:
     workers = chance.randint(5, 20)
     pause_ms = between(50.0, 500.0)
     room = between(0.5, 4.0) * rate / 8.0 * round_trip_ms * 1e-3
-    settings = [f'congestion = "{congestion}"', "comp_sack_rtt_percent = 33"]
+    settings = [f'congestion = "{congestion}"', *LINUX_7]
     settings += [f"ecn = {ecn}"] if ecn else []
     settings += ["pacing = true"] if congestion == "cubic" else []
     settings += ["syn_ack_ecn_fallback = true"] if ecn in ("", "true") else []

@@ -72,6 +72,9 @@ settings! {
         /// is acknowledged at once while it grows, as in Linux. `false`: the whole window is
         /// advertised from the start.
         receive_autotuning: bool = true, any();
+        /// How fast the window grows with `receive_autotuning`: as in Linux 6.1, where half of the
+        /// buffer is overhead, or as in Linux 7.3, where segments show how much is.
+        window_growth: WindowGrowth = WindowGrowth::Linux61, any();
         /// When a receiver acknowledges: `"every-segment"`, `"linux"` (quick at the start, then a
         /// delay that adapts), `"linux-2.6"` (the same, but not quick after marks), or
         /// `{ delayed = "200 ms" }`.
@@ -285,6 +288,18 @@ pub enum AckPolicy {
     /// acknowledgement.
     #[cfg_attr(feature = "serde", serde(rename = "linux-2.6"))]
     Linux26,
+}
+
+words! {
+    /// How fast the receive window grows.
+    pub enum WindowGrowth {
+        /// Half of the buffer is window; from the second window on, the buffer holds four times what
+        /// was read in a round trip.
+        Linux61 = "linux-6.1",
+        /// The window is as large a part of the buffer as payload is of a segment; the buffer holds
+        /// less above what was read, and more above a hole.
+        Linux73 = "linux-7.3",
+    }
 }
 
 words! {

@@ -24,7 +24,7 @@ pub(crate) use clock::slot;
 pub use clock::timestamp;
 pub use config::{
     AckPolicy, Config, Congestion, EcnControl, EcnResponse, Recovery, Reduction, RestartAfterIdle,
-    TimerRounding,
+    TimerRounding, WindowGrowth,
 };
 pub use congestion::{Acknowledgement, CongestionControl, Custom, DeliveryRate};
 pub use counters::Counters;

@@ -15,7 +15,7 @@
 
 use narrows_transport::tcp::{
     AccurateEcn, Config, Congestion, EcnBytes, Endpoint, Flags, Order, Recovery, SackBlocks,
-    Segment, Seq, SynOptions,
+    Segment, Seq, SynOptions, WindowGrowth,
 };
 use narrows_units::{Ecn, Span, Time};
 
@@ -232,9 +232,9 @@ fn a_sender_with_accurate_ecn_sends_what_linux_sends() {
     assert_eq!(connections, [(1136, 1136), (1311, 1311)]);
 }
 
-/// A bare acknowledgement: its time in microseconds, its number, whether it has ECE, and the counts
-/// of its AccECN option.
-type Acknowledged = (u64, u32, bool, Option<EcnBytes>);
+/// A bare acknowledgement: its time in microseconds, its number, whether it has ECE, the counts of its
+/// AccECN option, and its window field.
+type Acknowledged = (u64, u32, bool, Option<EcnBytes>, u16);
 
 /// Replays what arrives at a receiver, which opens the connection. Returns what the kernel
 /// acknowledged, and what this receiver does.
@@ -247,7 +247,8 @@ fn replay_receiver(config: &Config, lines: &[&str]) -> (Vec<Acknowledged>, Vec<A
             if segment.syn.is_none() {
                 assert_eq!((segment.len, segment.ecn), (0, Ecn::Ect0));
                 let counts = segment.accurate.map(|option| option.counters(EcnBytes::INITIAL));
-                sent.push((now.as_ps() / 1_000_000, segment.ack.0, ece, counts));
+                let us = now.as_ps() / 1_000_000;
+                sent.push((us, segment.ack.0, ece, counts, segment.window));
             }
         }
     };
@@ -263,7 +264,8 @@ fn replay_receiver(config: &Config, lines: &[&str]) -> (Vec<Acknowledged>, Vec<A
             "o" => {
                 let counts = fields.iter().find_map(|field| field.strip_prefix("174:"));
                 let counts = counts.map(|digits| option(digits).counters(EcnBytes::INITIAL));
-                expected.push((us, number(fields[3]), fields[2].contains('E'), counts));
+                let window = number(fields[4]) as u16;
+                expected.push((us, number(fields[3]), fields[2].contains('E'), counts, window));
                 continue;
             }
             _ => {
@@ -296,7 +298,7 @@ fn changes_of_marks(config: &Config, text: &str) -> (u32, u32) {
         let (expected, sent) = replay_receiver(config, &lines);
         let at_time = |all: &[Acknowledged], us: u64| -> Vec<(u32, bool, Option<EcnBytes>)> {
             let then = all.iter().filter(|&&(at, ..)| (us..us + 50).contains(&at));
-            then.map(|&(_, ack, ece, counts)| (ack, ece, counts)).collect()
+            then.map(|&(_, ack, ece, counts, _)| (ack, ece, counts)).collect()
         };
         let mut marked = false;
         for line in lines.iter().filter(|line| line.starts_with('i') && !line.contains('S')) {
@@ -365,6 +367,42 @@ fn a_receiver_with_accurate_ecn_reports_what_linux_does() {
         }
         assert!(same > 400 && same * 10 > expected.len() * 9, "{same} of {}", expected.len());
     }
+}
+
+/// Linux 7.3's window: how it grows, and which acknowledgements its growth is a reason for.
+///
+/// In the last connection, a measurement of what was read in a round trip ends one segment later than
+/// on the kernel, whose window is then larger by an eighth.
+#[test]
+fn a_receiver_offers_the_windows_of_linux_7() {
+    let (mut windows, mut numbers, mut of) = (Vec::new(), Vec::new(), Vec::new());
+    for (congestion, text) in [
+        (Congestion::Cubic, include_str!("kernel/accecn-receiver.txt")),
+        (Congestion::Dctcp, include_str!("kernel/accecn-dctcp-receiver.txt")),
+    ] {
+        let config = Config {
+            congestion,
+            accurate_ecn: true,
+            window_growth: WindowGrowth::Linux73,
+            comp_sack_rtt_percent: 33,
+            ..linux()
+        };
+        for lines in text.split("connection\n").skip(1) {
+            let (expected, sent) = replay_receiver(&config, &lines.lines().collect::<Vec<_>>());
+            let same = |kernel: &&Acknowledged, with_window: bool| {
+                sent.iter().any(|ours| {
+                    let window = !with_window || ours.4 == kernel.4;
+                    window && ours.1 == kernel.1 && ours.0.abs_diff(kernel.0) < 50
+                })
+            };
+            windows.push(expected.iter().filter(|kernel| same(kernel, true)).count());
+            numbers.push(expected.iter().filter(|kernel| same(kernel, false)).count());
+            of.push(expected.len());
+        }
+    }
+    assert_eq!(of, [481, 960, 1165, 775]);
+    assert_eq!(numbers, [481, 960, 1165, 772]);
+    assert_eq!(windows, [479, 960, 1110, 159]);
 }
 
 /// Initial sequence numbers to try. Two draws out of seven have 49 outcomes.

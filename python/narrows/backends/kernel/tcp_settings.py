@@ -38,7 +38,6 @@ _KNOWN = {
         "restart_after_idle",
         "ecn",
         "accurate_ecn",
-        "syn_ack_ecn_fallback",
     ),
     *("initial_window", "min_rto", "receive_buffer", "rack", "tlp", "frto", "timestamps"),
     *("window_scaling", "max_retries", "syn_linear_timeouts", "mss", "nagle", "fast_open"),
@@ -50,8 +49,13 @@ _CONTROLS = ("bbr", "dctcp")
 """Congestion controls that not every kernel has."""
 
 ACCURATE_ECN = "AccECN"
-"""The feature that `ecn = "accurate"` needs (RFC 9768; Linux 7.0). A kernel without it also lacks
-`syn_ack_ecn_fallback`."""
+"""The feature that `ecn = "accurate"` needs (RFC 9768; Linux 7.0)."""
+
+LINUX_7 = "TCP of Linux 7"
+"""The feature that settings need that later kernels have without a switch."""
+
+_LINUX_7 = {"syn_ack_ecn_fallback": True, "window_growth": "linux-7.3"}
+"""Those settings, each with the value of Linux 7.3."""
 
 _ECN = "ipv4/tcp_ecn"
 _LINEAR_TIMEOUTS = "ipv4/tcp_syn_linear_timeouts"
@@ -68,7 +72,7 @@ class TcpUse(NamedTuple):
     needed: Mapping[str, str]
     """Those of them that the kernel must have, with the key that needs each."""
     features: Mapping[str, str]
-    """What not every kernel has: congestion controls and `ACCURATE_ECN`, with their keys."""
+    """What not every kernel has, with keys: congestion controls, `ACCURATE_ECN`, `LINUX_7`."""
     congestion: str
     mss: int | None
     nodelay: bool
@@ -89,7 +93,7 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
     for key in sorted(_FIXED):
         if settings[key] != profile[key]:
             refuse(key, "Linux has no switch for it")
-    for key in settings.keys() - _KNOWN - _FIXED:
+    for key in settings.keys() - _KNOWN - _FIXED - _LINUX_7.keys():
         if settings[key] != profile.get(key):
             refuse(key, "not supported yet")
     if settings["timer_granularity"] not in _TIMER:
@@ -129,8 +133,9 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         features[settings["congestion"]] = "congestion"
     if settings.get("accurate_ecn"):
         features[ACCURATE_ECN] = "ecn"
-    elif settings.get("syn_ack_ecn_fallback"):
-        features[ACCURATE_ECN] = "syn_ack_ecn_fallback"
+    for key, value in _LINUX_7.items():
+        if settings.get(key) == value:
+            features.setdefault(LINUX_7, key)
     needed = {_ECN: "ecn"} if settings.get("accurate_ecn") else {}
     if settings["syn_linear_timeouts"]:
         # Kernels before 6.5 do not have it, and behave as with 0.

@@ -7,6 +7,11 @@
 //! grows to four times what the application has read in a round trip, but not above twice
 //! [`receive_buffer`](crate::Config::receive_buffer) (`tcp_rmem[2]`; `tcp_adv_win_scale` is 1).
 //!
+//! With [`WindowGrowth::Linux73`], the numbers and rules are those of Linux 7.3. The window is as large
+//! a part of the buffer as payload is of a full segment (`scaling_ratio`), so it grows from the first
+//! segment on. The buffer has no room for 16 segments more, and less above a round trip below a
+//! millisecond (`tcp_rcvbuf_low_rtt`). It has room for the data out of order, too.
+//!
 //! Differences: a segment occupies its payload and [`OVERHEAD`] bytes of the buffer, as it does
 //! behind veth; on a real host, the network card's driver decides that. Neighbours are not merged,
 //! and nothing is thrown out of a full buffer: the buffer grows as far as it may, and full segments
@@ -15,7 +20,7 @@
 use super::Receiver;
 use crate::tcp::clock::{Context, elapsed_us};
 use crate::tcp::segment::Header;
-use crate::tcp::{Config, Seq};
+use crate::tcp::{Config, Seq, WindowGrowth};
 
 /// The receive buffer of an end that has received more than a first window.
 #[derive(Clone, Debug)]
@@ -31,6 +36,8 @@ pub(super) struct Buffer {
     /// Bytes of the buffer that data out of order occupy, and their payload.
     waiting: u32,
     waiting_payload: u32,
+    /// Where data out of order end.
+    highest: Seq,
     /// Bytes that the application read in the last round trip, and since when and
     /// from where it is measured.
     space: u32,
@@ -45,6 +52,8 @@ pub(super) struct Buffer {
     last_echo: u32,
     /// The payload of the other end's full segments.
     advmss: u16,
+    /// `scaling_ratio`: which part of the buffer is window, in 1/256; `None`: half, as in Linux 6.1.
+    ratio: Option<u8>,
     /// Whether the application has read since an acknowledgement was sent.
     read_after_ack: bool,
 }
@@ -56,6 +65,7 @@ impl Buffer {
         let room = first_room(cx.config);
         let clamp = first_clamp(room, scaled, mss);
         let ssthresh = window.min(clamp);
+        let is_newer = cx.config.window_growth == WindowGrowth::Linux73;
         Self {
             room,
             ssthresh,
@@ -63,6 +73,7 @@ impl Buffer {
             unread: 0,
             waiting: 0,
             waiting_payload: 0,
+            highest: first,
             space: ssthresh.min(window).min(FIRST_SEGMENTS * mss),
             space_us: cx.us,
             space_seq: first,
@@ -71,6 +82,7 @@ impl Buffer {
             rtt_seq: first + window,
             last_echo: 0,
             advmss,
+            ratio: is_newer.then_some(HALF),
             read_after_ack: false,
         }
     }
@@ -84,7 +96,34 @@ impl Buffer {
     /// Returns the window for which there is room now.
     #[inline]
     fn free(&self) -> u32 {
-        window_of(self.room.saturating_sub(self.used()))
+        self.window_of(self.room.saturating_sub(self.used()))
+    }
+
+    /// Returns the window of so much of the buffer.
+    #[inline]
+    fn window_of(&self, room: u32) -> u32 {
+        match self.ratio {
+            None => window_of(room),
+            Some(ratio) => ((u64::from(room) * u64::from(ratio)) >> RATIO_SHIFT) as u32,
+        }
+    }
+
+    /// Returns what a segment occupies of the buffer.
+    #[inline]
+    fn occupied(&self, len: u16) -> u32 {
+        u32::from(len) + if self.ratio.is_some() { OVERHEAD_73 } else { OVERHEAD }
+    }
+
+    /// Learns from a full segment which part of the buffer is payload (`tcp_measure_rcv_mss`).
+    #[inline]
+    fn learn_ratio(&mut self, len: u16) {
+        let Some(before) = self.ratio else { return };
+        let ratio = ((u32::from(len) << RATIO_SHIFT) / self.occupied(len)).max(1) as u8;
+        if ratio != before {
+            self.ratio = Some(ratio);
+            self.clamp = self.window_of(self.room);
+            self.space = self.space.min(self.clamp);
+        }
     }
 
     /// Takes a round trip into the mean. `by_window`: the sample is the time in which a window arrived.
@@ -107,6 +146,9 @@ impl Buffer {
         }
         self.last_echo = echo;
         let delta_ms = cx.timestamp().wrapping_sub(echo);
+        if delta_ms == 0 && self.ratio.is_some() {
+            return;
+        }
         if header.len >= rcv_mss && delta_ms < i32::MAX as u32 / 1000 {
             let sample_us = delta_ms.max(1) * 1000;
             if self.rtt_us == 0 {
@@ -145,8 +187,8 @@ impl Buffer {
         rcv_mss: u16,
     ) -> bool {
         // What counts of a segment in order is its payload alone.
-        let occupied = u32::from(len) + if in_order { 0 } else { OVERHEAD };
-        let growth = if window_of(occupied) <= len.into() {
+        let occupied = if in_order { len.into() } else { self.occupied(len) };
+        let growth = if self.window_of(occupied) <= len.into() {
             2 * u32::from(self.advmss)
         } else if self.may_grow_by_small(config, occupied, len) {
             2 * u32::from(rcv_mss)
@@ -164,9 +206,9 @@ impl Buffer {
     /// window is as small a part of the largest one as the payload is of what the segment occupies,
     /// in powers of two.
     fn may_grow_by_small(&self, config: &Config, occupied: u32, len: u16) -> bool {
-        let largest = window_of(most_room(config));
+        let largest = self.window_of(most_room(config));
         (1..u32::BITS)
-            .find(|&halvings| window_of(occupied) >> halvings <= len.into())
+            .find(|&halvings| self.window_of(occupied) >> halvings <= len.into())
             .is_some_and(|halvings| self.ssthresh <= largest >> halvings)
     }
 
@@ -181,7 +223,10 @@ impl Buffer {
         let read = copied.distance(core::mem::replace(&mut self.space_seq, copied));
         self.space_us = cx.us;
         if read > self.space {
-            self.enlarge(cx.config, read);
+            match self.ratio {
+                None => self.enlarge(cx.config, read),
+                Some(ratio) => self.enlarge_73(cx.config, read, copied, ratio),
+            }
             self.space = read;
         }
     }
@@ -196,11 +241,31 @@ impl Buffer {
         // Half of what a segment occupies has to be as much as its payload; in steps of 128 bytes.
         let occupied = mss + OVERHEAD;
         let missing = (2 * mss - 1).saturating_sub(occupied).next_multiple_of(128);
-        let room = segments * u64::from(occupied + missing);
+        self.make_room(config, segments * u64::from(occupied + missing));
+    }
+
+    /// The same as Linux 7.3 does it (`tcp_rcvbuf_grow`), with room for the data above `next` that are
+    /// out of order.
+    #[cold]
+    fn enlarge_73(&mut self, config: &Config, read: u32, next: Seq, ratio: u8) {
+        let (twice, space) = (2 * u64::from(read), u64::from(self.space));
+        let rtt_us = u64::from(self.rtt_us >> 3);
+        let faster = if rtt_us < LOW_RTT_US {
+            twice * rtt_us / LOW_RTT_US
+        } else {
+            2 * twice * (u64::from(read) - space) / space
+        };
+        let beyond = if self.highest.after(next) { self.highest.distance(next) } else { 0 };
+        let window = twice + faster + u64::from(beyond);
+        self.make_room(config, (window << RATIO_SHIFT) / u64::from(ratio));
+    }
+
+    /// Lets the buffer have so much room, if that is more and it may.
+    fn make_room(&mut self, config: &Config, room: u64) {
         let room = room.min(most_room(config).into()) as u32;
         if room > self.room {
             self.room = room;
-            self.clamp = window_of(room);
+            self.clamp = self.window_of(room);
         }
     }
 }
@@ -223,7 +288,10 @@ impl Receiver {
         let (window, rcv_mss) = (self.window, self.rcv_mss);
         self.clamp_window(cx.config);
         let Some(buffer) = self.buffer_of(cx) else { return };
-        buffer.unread = buffer.unread.saturating_add(u32::from(header.len) + OVERHEAD);
+        if header.len == rcv_mss {
+            buffer.learn_ratio(header.len);
+        }
+        buffer.unread = buffer.unread.saturating_add(buffer.occupied(header.len));
         buffer.measure_by_stamps(cx, header, rcv_mss);
         buffer.measure_by_window(cx, next, window);
         if header.len >= SMALLEST_GROWING && buffer.grow(cx.config, header.len, true, rcv_mss) {
@@ -231,12 +299,14 @@ impl Receiver {
         }
     }
 
-    /// Returns the buffer. It is made when more has arrived than a sender's first window, because
-    /// it cannot have changed before that.
+    /// Returns the buffer. As in Linux 6.1, it is made when more has arrived than a sender's first
+    /// window, because it cannot have changed before that.
     #[inline]
     fn buffer_of(&mut self, cx: &Context) -> Option<&mut Buffer> {
         if self.buffer().is_none() {
-            if self.bytes_received <= u64::from(FIRST_SEGMENTS * u32::from(cx.config.mss)) {
+            let waits = cx.config.window_growth == WindowGrowth::Linux61;
+            let first = u64::from(FIRST_SEGMENTS * u32::from(cx.config.mss));
+            if waits && self.bytes_received <= first {
                 // The first acknowledgement of data keeps a segment of the first buffer free.
                 let mss = u32::from(self.advmss(cx));
                 let clamp = first_clamp(first_room(cx.config), self.scaled, mss);
@@ -271,17 +341,24 @@ impl Receiver {
 
     /// Takes the payload of a segment out of order into the buffer.
     pub(super) fn keep_waiting(&mut self, cx: &Context, header: &Header) {
-        let (sack, rcv_mss) = (self.sack, self.rcv_mss);
+        let (sack, rcv_mss, next) = (self.sack, self.rcv_mss, self.rcv_nxt);
         self.clamp_window(cx.config);
         if self.buffer().is_none() {
             self.make_buffer(cx);
         }
         let Some(buffer) = self.buffer_mut() else { return };
-        buffer.waiting = buffer.waiting.saturating_add(u32::from(header.len) + OVERHEAD);
-        buffer.waiting_payload = buffer.waiting_payload.saturating_add(header.len.into());
         buffer.measure_by_stamps(cx, header, rcv_mss);
+        if header.end().after(buffer.highest) {
+            buffer.highest = header.end();
+        }
         // Without SACK the window must not change, or an acknowledgement is no duplicate.
-        if sack && buffer.grow(cx.config, header.len, false, rcv_mss) {
+        let grows = sack && buffer.grow(cx.config, header.len, false, rcv_mss);
+        buffer.waiting = buffer.waiting.saturating_add(buffer.occupied(header.len));
+        buffer.waiting_payload = buffer.waiting_payload.saturating_add(header.len.into());
+        if let Some(ratio) = buffer.ratio {
+            buffer.enlarge_73(cx.config, buffer.space, next, ratio);
+        }
+        if grows {
             self.quick |= 1;
         }
     }
@@ -376,7 +453,7 @@ impl Receiver {
     /// (RFC 9293, 3.8.6.2.2).
     fn next_window(&mut self) -> u32 {
         let Some(buffer) = self.buffer() else { return self.window };
-        let all = window_of(buffer.room);
+        let all = buffer.window_of(buffer.room);
         let full = all.min(buffer.clamp);
         let segment = full.min(self.rcv_mss.into());
         // Before any full segment, `rcv_mss` may be above what the other end sends. A window that
@@ -473,6 +550,14 @@ fn most_room(config: &Config) -> u32 {
 
 /// The bytes of a buffer that a segment needs besides its payload, on a machine with 64 bits.
 const OVERHEAD: u32 = 768;
+/// The same with Linux 7.3, as its windows show.
+const OVERHEAD_73: u32 = 832;
+/// `TCP_RMEM_TO_WIN_SCALE`.
+const RATIO_SHIFT: u32 = 8;
+/// `TCP_DEFAULT_SCALING_RATIO`.
+const HALF: u8 = 128;
+/// `sysctl_tcp_rcvbuf_low_rtt`.
+const LOW_RTT_US: u64 = 1000;
 /// `tcp_rmem[1]`.
 const FIRST_ROOM: u32 = 131_072;
 /// The kernel counts in `int`.

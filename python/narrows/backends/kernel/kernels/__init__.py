@@ -43,7 +43,7 @@ class Guest:
     unknown: Sequence[str] = ()
     """Lines of guest.config that this version does not know."""
     edits: Sequence[Edit] = ()
-    lacks: Sequence[str] = ("dualpi2", "AccECN", "bands of fq")
+    lacks: Sequence[str] = ("dualpi2", "AccECN", "TCP of Linux 7", "bands of fq")
     """Queue disciplines and features of queues and TCP that the guest does not have."""
 
     def takes(self, version: Version) -> bool:

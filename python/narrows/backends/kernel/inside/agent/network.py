@@ -114,7 +114,7 @@ def _add_pairs(pairs: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _check_features(features: Mapping[str, str]) -> None:
-    """Refuses congestion controls, and an fq with bands, if the kernel does not have them.
+    """Refuses congestion controls and other features that the kernel does not have.
 
     Args:
         features: Features of TCP and queues, each with the key that needs it.
@@ -122,6 +122,8 @@ def _check_features(features: Mapping[str, str]) -> None:
     for name, key in features.items():
         if key.endswith("queue.bands") and not system.is_at_least(6, 7):
             raise NetworkError(f"{key}: this kernel has no {name}; hint: use the backend kernel-7")
+        if name == "TCP of Linux 7" and not system.is_at_least(7, 0):
+            raise NetworkError(f"{key}: this kernel is older; hint: use the backend kernel-7")
         why = system.control_missing(name) if key.endswith(".congestion") else None
         if why is not None:
             hint = f"load tcp_{name}, or use the backend kernel-virtual or kernel-7"
