@@ -219,6 +219,20 @@ def test_what_linux_7_does_by_itself_needs_linux_7() -> None:
         assert not refusals("kernel-7", **settings)
 
 
+def test_a_kernel_with_newer_tcp_is_named() -> None:
+    def said(backend: str = "kernel-7", **settings: str) -> list[str]:
+        set_ = {f"traffic__downloads__tcp__{key}": value for key, value in settings.items()}
+        return [each for each in get(backend).differences(dumbbell(**set_)) if "Linux 7" in each]
+
+    (line,) = said()
+    assert line == (
+        "traffic.downloads.tcp: this kernel has the windows and the ECN of Linux 7; "
+        'hint: profile = "linux-7" makes the simulator do the same'
+    )
+    assert not said(profile="linux-7")
+    assert not said("kernel-virtual")
+
+
 def test_a_host_asks_for_accurate_ecn_on_all_connections_or_on_none() -> None:
     uploads = """
 [[traffic]]

@@ -16,8 +16,10 @@ RED = 'kind = "red", limit = "90 kB"'
 KERNELS = ("kernel", "kernel-host", "kernel-virtual", "kernel-real", "kernel-2010")
 
 
-def below_a_shaper(queue: str) -> Scenario:
-    return dumbbell(links__bottleneck__forward__queue=queue)
+def below_a_shaper(queue: str, profile: str = "linux-6") -> Scenario:
+    return dumbbell(
+        links__bottleneck__forward__queue=queue, traffic__downloads__tcp__profile=profile
+    )
 
 
 @pytest.mark.parametrize("backend", KERNELS)
@@ -37,11 +39,11 @@ def test_an_average_that_should_decay_is_named(backend: str) -> None:
 def test_turns_that_should_start_anew_are_named(kind: str, title: str) -> None:
     jiffy = ', jiffy = "10 ms"' if kind == "fq-pie" else ""
     queue = f'{{ kind = "{kind}"{jiffy}, idles = true }}'
-    (found,) = get("kernel-7").differences(below_a_shaper(queue))
+    (found,) = get("kernel-7").differences(below_a_shaper(queue, profile="linux-7"))
     assert found.startswith("bottleneck.forward: queue.idles = true is not followed")
     assert f"above {title}" in found
     for same in ("", ", idles = false"):
-        scenario = below_a_shaper(f'{{ kind = "{kind}"{jiffy}{same} }}')
+        scenario = below_a_shaper(f'{{ kind = "{kind}"{jiffy}{same} }}', profile="linux-7")
         assert not get("kernel-7").differences(scenario)
         assert not get("kernel-7").refusals(scenario)
 

@@ -81,13 +81,18 @@ and bytes were marked (RFC 9768). Not together with a traffic group's `ecn_share
 """Types and meanings of keys that take other values here than in Rust."""
 
 
+def tcp_tables(scenario: Any, *places: str) -> Iterator[tuple[str, Tcp]]:
+    """The TCP settings of a scenario's groups, each with its key. `places`: `traffic`, `dns`."""
+    for place in places:
+        for number, group in enumerate(getattr(scenario, place)):
+            yield from _tables(group, f"{place}.{getattr(group, 'name', None) or number}")
+
+
 def own_controls(scenario: Any) -> Iterator[tuple[str, str]]:
     """The congestion controls of the user's own that a scenario names, each with its key."""
-    for place in ("traffic", "dns"):
-        for number, group in enumerate(getattr(scenario, place)):
-            for key, tcp in _tables(group, f"{place}.{getattr(group, 'name', None) or number}"):
-                if own := tcp.own_control:
-                    yield f"{key}.congestion", own.name
+    for key, tcp in tcp_tables(scenario, "traffic", "dns"):
+        if own := tcp.own_control:
+            yield f"{key}.congestion", own.name
 
 
 def _tables(table: Any, key: str) -> Iterator[tuple[str, Tcp]]:
@@ -107,10 +112,11 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
     """TCP settings of both ends of a connection: a profile, and the keys that differ from it."""
 
     profile: Literal[PROFILES] = PROFILES[0]  # type: ignore[valid-type]
-    """Where the settings come from: `linux-6` (today), `legacy` (the same with RACK and TLP off and
-    an initial window of 3), `linux-2.6.30` (rate halving, initial window 3), `ns-2` (for
-    comparisons with it). All other keys are the profile's unless given; the defaults below are
-    those of `linux-6`."""
+    """Where the settings come from: `linux-6` (Linux 6.1), `linux-7` (Linux 7.3: its receive
+    window, held-back SACKs and repeated SYNs), `legacy` (`linux-6` with RACK and TLP off and an
+    initial window of 3), `linux-2.6.30` (rate halving, initial window 3), `ns-2` (for comparisons
+    with it). All other keys are the profile's unless given; the defaults below are those of
+    `linux-6`."""
 
     @property
     def own_control(self) -> OwnControl | None:
@@ -122,7 +128,7 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
 
     @rule
     def _times_are_possible(self) -> Faults:
-        config = self._in_effect
+        config = self.in_effect
         for key in ("initial_rto", "min_rto"):
             if config[key] > config["max_rto"]:
                 yield self._clash(key, "above", "max_rto", "below", config)
@@ -131,7 +137,7 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
 
     @rule
     def _recovery_is_possible(self) -> Faults:
-        config = self._in_effect
+        config = self.in_effect
         if config["recovery"] == "sack" and config["reduction"] == "at-once":
             if self.reduction is None:
                 yield refuse(
@@ -161,7 +167,7 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
 
     @rule
     def _pacing_is_possible(self) -> Faults:
-        config = self._in_effect
+        config = self.in_effect
         always = config["congestion"] in _core.tcp_paced_controls()
         paces = config["pacing"] or always or self.own_control is not None
         if paces and config["reduction"] != "prr":
@@ -181,7 +187,7 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
 
     @rule
     def _slow_start_is_possible(self) -> Faults:
-        config = self._in_effect
+        config = self.in_effect
         if config["slow_start"] != "standard" and config["congestion"] not in ("reno", "cubic"):
             yield refuse(
                 f"{config['slow_start']} goes with congestion reno or cubic, not "
@@ -192,7 +198,7 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
 
     @rule
     def _feedback_is_possible(self) -> Faults:
-        config = self._in_effect
+        config = self.in_effect
         if self.counts_marks and self.ecn is False:
             yield refuse(
                 f"{self.congestion} always negotiates ECN",
@@ -220,7 +226,7 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
 
     @rule
     def _buffer_holds_segments(self) -> Faults:
-        config = self._in_effect
+        config = self.in_effect
         if config["receive_buffer"] < 2 * config["mss"]:
             yield refuse(
                 f"must hold two segments of {config['mss']} B{self._origin('mss')}",
@@ -236,10 +242,10 @@ class Tcp(DeclaredTable, declares="Tcp", without=_ELSEWHERE, open=True, types=_T
     @property
     def wants_ecn(self) -> bool:
         """Whether connections negotiate ECN."""
-        return bool(self._in_effect["ecn"])
+        return bool(self.in_effect["ecn"])
 
     @property
-    def _in_effect(self) -> dict[str, Any]:
+    def in_effect(self) -> dict[str, Any]:
         """Its settings: a key may contradict the profile's value of a key that is not given."""
         return self.config(_core.tcp_profile)
 

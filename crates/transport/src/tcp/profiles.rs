@@ -1,6 +1,8 @@
 //! The named profiles.
 //!
-//! `linux-6`: a current kernel with its defaults. `legacy`: the same with `tcp_recovery = 0`,
+//! `linux-6`: Linux 6.1 with its defaults. `linux-7`: Linux 7.3, whose receive window grows otherwise,
+//! which holds SACKs back for longer, repeats the first SYNs sooner (since 6.5), and answers a SYN
+//! without ECN after a timeout. `legacy`: `linux-6` with `tcp_recovery = 0`,
 //! `tcp_early_retrans = 0` and initial window 3. `linux-2.6.30`: Linux in 2009, before proportional
 //! rate reduction (3.2), an initial window of 10 (2.6.39), an initial RTO of 1 s (3.1) and today's
 //! timer wheel (4.8). `ns-2`: `Agent/TCP/Reno` with the defaults that ns-2.35 prints, including
@@ -9,17 +11,28 @@
 use narrows_units::settings::Words;
 use narrows_units::{Ecn, Span};
 
-use super::{AckPolicy, Config, Congestion, Recovery, Reduction, RestartAfterIdle, TimerRounding};
+use super::{
+    AckPolicy, Config, Congestion, Recovery, Reduction, RestartAfterIdle, TimerRounding,
+    WindowGrowth,
+};
 
 impl Config {
     /// The names of all profiles, for [`Config::profile`].
-    pub const PROFILES: [&'static str; 4] = ["linux-6", "legacy", "linux-2.6.30", "ns-2"];
+    pub const PROFILES: [&'static str; 5] =
+        ["linux-6", "linux-7", "legacy", "linux-2.6.30", "ns-2"];
 
     /// Returns the settings of a named profile, or `None` if there is no such profile.
     pub fn profile(name: &str) -> Option<Self> {
         let linux_6 = Self::default();
         Some(match name {
             "linux-6" => linux_6,
+            "linux-7" => Self {
+                window_growth: WindowGrowth::Linux73,
+                comp_sack_rtt_percent: 33,
+                syn_ack_ecn_fallback: true,
+                syn_linear_timeouts: 4,
+                ..linux_6
+            },
             "legacy" => Self { rack: false, tlp: false, initial_window: 3, ..linux_6 },
             "linux-2.6.30" => Self {
                 rack: false,
@@ -117,7 +130,7 @@ mod tests {
             let config = Config::profile(name).expect("a listed profile");
             assert_eq!(config.check(), Ok(()), "{name}");
         }
-        assert_eq!(Config::profile("linux-7"), None);
+        assert_eq!(Config::profile("linux-8"), None);
     }
 
     #[test]
@@ -140,6 +153,10 @@ mod tests {
         let defaults = Config::default();
         let profile = |name| Config::profile(name).expect("a listed profile");
         assert_eq!(profile("linux-6"), defaults);
+        let mut linux_7 = defaults.clone();
+        (linux_7.window_growth, linux_7.comp_sack_rtt_percent) = (WindowGrowth::Linux73, 33);
+        (linux_7.syn_ack_ecn_fallback, linux_7.syn_linear_timeouts) = (true, 4);
+        assert_eq!(profile("linux-7"), linux_7);
         let mut legacy = defaults.clone();
         (legacy.rack, legacy.tlp, legacy.initial_window) = (false, false, 3);
         assert_eq!(profile("legacy"), legacy);
@@ -161,7 +178,7 @@ mod tests {
         ns_2.skip_handshake = true;
         assert_eq!(profile("ns-2"), ns_2);
         let classic = Config::PROFILES.map(|name| profile(name).is_classic());
-        assert_eq!(classic, [false, false, false, true]);
+        assert_eq!(classic, [false, false, false, false, true]);
     }
 
     /// What does not go together, on both sides of each bound.

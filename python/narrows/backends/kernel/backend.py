@@ -25,6 +25,7 @@ from narrows.backends.kernel.slots import slot
 from narrows.backends.kernel.small_queues import small_queues
 from narrows.backends.kernel.software import complete, logs, named
 from narrows.backends.kernel.tables import captures, captures_missed, gap_flags, gaps, read_tables
+from narrows.backends.kernel.tcp_settings import not_followed
 from narrows.backends.kernel.workspace import Workspace, workspace
 from narrows.backends.sim import host_facts
 from narrows.results import Run
@@ -114,8 +115,15 @@ def differences(scenario: Scenario, kernel: str | None = None) -> Sequence[str]:
     """
     plan = scenario.plan()
     cables = unlike_cables(scenario, kernel) if plan["tcp"] else []
-    found = fq_differences(scenario, kernel)
-    return [*small_queues(plan), *idles_not_followed(scenario), *found, *quic_probes(plan), *cables]
+    profile = kernels.find(kernel).profile if kernel in kernels.names() else "linux-6"
+    return [
+        *small_queues(plan),
+        *idles_not_followed(scenario),
+        *fq_differences(scenario, kernel),
+        *quic_probes(plan),
+        *cables,
+        *not_followed(scenario, json.loads(_core.tcp_profile(profile))),
+    ]
 
 
 def job_of(scenario: Scenario) -> Mapping[str, Any]:

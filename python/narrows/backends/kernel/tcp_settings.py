@@ -8,8 +8,13 @@ whole host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from narrows.scenario.tcp import tcp_tables
+
+if TYPE_CHECKING:
+    from narrows.scenario import Scenario
 
 Refuse = Callable[[str, str], None]
 
@@ -154,6 +159,29 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
         pacing=bool(settings.get("pacing")),
         fast_open=bool(settings.get("fast_open")),
     )
+
+
+def not_followed(scenario: Scenario, profile: Mapping[str, Any]) -> Iterator[str]:
+    """A sentence if a kernel's TCP is newer than a scenario's, for which it has no switch.
+
+    Args:
+        scenario: What would be run. Groups of DNS do not count: they seldom fill a window.
+        profile: The settings of the kernel's own profile.
+    """
+    found = []
+    for key, tcp in tcp_tables(scenario, "traffic"):
+        settings = tcp.in_effect
+        # Accurate ECN falls back in any case.
+        ignored = {"syn_ack_ecn_fallback"} if settings["accurate_ecn"] or not tcp.ecn else set()
+        if any(
+            settings[each] != _LINUX_7[each] == profile[each] for each in _LINUX_7.keys() - ignored
+        ):
+            found.append(key)
+    if found:
+        yield (
+            f"{', '.join(found)}: this kernel has the windows and the ECN of Linux 7; "
+            'hint: profile = "linux-7" makes the simulator do the same'
+        )
 
 
 def _sysctls(settings: Mapping[str, Any]) -> Mapping[str, str]:

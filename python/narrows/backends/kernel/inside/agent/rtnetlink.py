@@ -9,7 +9,6 @@ knows how to pack their options.
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import socket
 import struct
@@ -97,7 +96,7 @@ class Netlink:
         Raises:
             OSError: The kernel refuses.
         """
-        packed = ipaddress.IPv4Address(address).packed
+        packed = socket.inet_aton(address)
         header = struct.pack("BBBBi", socket.AF_INET, prefix, 0, 0, socket.if_nametoindex(device))
         body = header + _attribute(2, packed) + _attribute(1, packed)
         self._ask(_NEWADDR, _CREATE | _EXCL, body, f"{address}/{prefix}")
@@ -117,16 +116,16 @@ class Netlink:
         Raises:
             OSError: The kernel refuses.
         """
-        target = ipaddress.IPv4Network(to)
+        network, _, length = to.partition("/")
         kind = _BLACKHOLE if device is None else _UNICAST
-        length = target.prefixlen
-        header = struct.pack("BBBBBBBBI", socket.AF_INET, length, 0, 0, 254, 4, 0, kind, 0)
-        body = header + _attribute(1, target.network_address.packed)
+        bits = int(length or 32)
+        header = struct.pack("BBBBBBBBI", socket.AF_INET, bits, 0, 0, 254, 4, 0, kind, 0)
+        body = header + _attribute(1, socket.inet_aton(network))
         if device is not None and via is not None:
             body += _attribute(4, struct.pack("I", socket.if_nametoindex(device)))
-            body += _attribute(5, ipaddress.IPv4Address(via).packed)
+            body += _attribute(5, socket.inet_aton(via))
         if source is not None:
-            body += _attribute(7, ipaddress.IPv4Address(source).packed)
+            body += _attribute(7, socket.inet_aton(source))
         if metrics:
             packed = b"".join(
                 _attribute(_METRICS[name], struct.pack("I", value))
@@ -221,7 +220,7 @@ def _neighbour(body: bytes) -> Iterator[tuple[int, str, int]]:
     family, index, state, _, _ = struct.unpack_from("BxxxiHBB", body)
     for kind, value in attributes(body[12:]):
         if kind == 1 and family == socket.AF_INET and len(value) == 4:
-            yield index, str(ipaddress.IPv4Address(value)), state
+            yield index, socket.inet_ntoa(value), state
 
 
 def _attribute(kind: int, value: bytes) -> bytes:
