@@ -4,7 +4,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use narrows_transport::tcp::{AckPolicy, Config, Congestion, Endpoint, Recovery, Segment, Seq};
+use narrows_transport::tcp::{
+    AckPolicy, Config, Congestion, Endpoint, Recovery, Segment, Seq, WindowGrowth,
+};
 use narrows_units::{Bytes, Ecn, Span, Time};
 
 use crate::tcp_pipe::Random;
@@ -189,6 +191,8 @@ fn any_config(random: &mut Random) -> Config {
         min_rto: Span::from_ms(200).max(tick),
         max_retries: 255,
         skip_handshake: random.below(4) == 0,
+        window_growth: any(random, &[WindowGrowth::Linux61, WindowGrowth::Linux73]),
+        syn_ack_ecn_fallback: random.below(2) == 0,
         ..Config::profile("linux-6").expect("a known profile")
     }
 }

@@ -1,6 +1,6 @@
 //! The settings of a TCP endpoint, with one field for each choice that an implementation makes.
 //!
-//! The named profiles (`linux-6`, `legacy`, `linux-2.6.30`, `ns-2`) are values of this struct; see
+//! The named profiles (`linux-6`, `linux-7`, `legacy`, `linux-2.6.30`, `ns-2`) are values of this struct; see
 //! [`Config::profile`]. Field names follow the sysctl or the RFC.
 
 use crate::congestion::{Scaling, SlowStart};
@@ -66,14 +66,15 @@ settings! {
         timestamps: bool = true, any();
         /// Offers window scaling (RFC 7323).
         window_scaling: bool = true, any();
-        /// The largest window that is advertised; at most 1 GiB (RFC 7323).
+        /// The largest window that is advertised; at most 1 GiB (RFC 7323). With autotuning, it is half
+        /// of the largest buffer, and with `window_growth = "linux-7.3"`, more than half of it is window.
         receive_buffer: Bytes = Bytes::new(3_145_728), size(1, 1 << 30);
         /// The window starts at 64 KB and grows with what the application reads, and every segment
         /// is acknowledged at once while it grows, as in Linux. `false`: the whole window is
         /// advertised from the start.
         receive_autotuning: bool = true, any();
         /// How fast the window grows with `receive_autotuning`: as in Linux 6.1, where half of the
-        /// buffer is overhead, or as in Linux 7.3, where segments show how much is.
+        /// buffer is overhead, or as in Linux 7.3, which learns the overhead from full segments.
         window_growth: WindowGrowth = WindowGrowth::Linux61, any();
         /// When a receiver acknowledges: `"every-segment"`, `"linux"` (quick at the start, then a
         /// delay that adapts), `"linux-2.6"` (the same, but not quick after marks), or
@@ -93,9 +94,9 @@ settings! {
         accurate_ecn: bool = false, any();
         /// Packets besides new data that may be marked rather than dropped.
         ecn_control: EcnControl = EcnControl::Data, any();
-        /// A server that has waited for a timeout repeats its SYN-ACK without ECE, but sends ECN-capable
-        /// data all the same, as Linux 7.3 does: the client then has no ECN, and reports no marks.
-        /// `false`: every SYN-ACK agrees to ECN (RFC 3168).
+        /// A server whose timer has repeated the SYN-ACK leaves ECE out of all later ones, but sends
+        /// ECN-capable data all the same, as Linux 7.3 does: the client then has no ECN, and reports no
+        /// marks. `false`: every SYN-ACK agrees to ECN (RFC 3168).
         syn_ack_ecn_fallback: bool = false, any();
         /// The response to an ECN echo: as to a loss (RFC 3168), or a smaller reduction (RFC 8511).
         ecn_response: EcnResponse = EcnResponse::AsLoss, any();

@@ -23,8 +23,8 @@
 //! `tcp_check_req`, `TCP_ACCECN_ACE_FAIL_SEND`): the first repeated SYN asks again. A server that has
 //! waited for a timeout repeats its SYN-ACK without the flags. From its second repetition on, or after a
 //! SYN that no longer asks, it sends no ECN-capable data, because the path may drop these. With
-//! `syn_ack_ecn_fallback`, a server with RFC 3168's ECN repeats its SYN-ACK without ECE then, as Linux
-//! 7.3 does, but goes on to send ECN-capable data.
+//! `syn_ack_ecn_fallback`, a server with RFC 3168's ECN leaves ECE out then, as Linux 7.3 does, but goes
+//! on to send ECN-capable data.
 //!
 //! Differences:
 //!

@@ -1,8 +1,8 @@
 //! The named profiles.
 //!
-//! `linux-6`: Linux 6.1 with its defaults. `linux-7`: Linux 7.3, whose receive window grows otherwise,
-//! which holds SACKs back for longer, repeats the first SYNs sooner (since 6.5), and answers a SYN
-//! without ECN after a timeout. `legacy`: `linux-6` with `tcp_recovery = 0`,
+//! `linux-6`: Linux 6.1 with its defaults. `linux-7`: Linux 7.3. Its receive window grows differently, it
+//! holds SACKs back for longer, repeats the first SYNs sooner (since 6.5), and leaves ECE out of SYN-ACKs
+//! after its timer has repeated one. `legacy`: `linux-6` with `tcp_recovery = 0`,
 //! `tcp_early_retrans = 0` and initial window 3. `linux-2.6.30`: Linux in 2009, before proportional
 //! rate reduction (3.2), an initial window of 10 (2.6.39), an initial RTO of 1 s (3.1) and today's
 //! timer wheel (4.8). `ns-2`: `Agent/TCP/Reno` with the defaults that ns-2.35 prints, including

@@ -27,12 +27,13 @@ impl Receiver {
     #[inline(always)]
     pub(super) fn on_data(&mut self, cx: &Context, header: &Header, rto: u32) {
         self.scheduled = true;
+        let longest = header.len > self.rcv_mss;
         if cx.config.acks != AckPolicy::EverySegment {
             self.observe(cx, header, rto);
         }
         self.check_ce(cx, header);
         if cx.config.receive_autotuning {
-            self.fill(cx, header);
+            self.fill(cx, header, longest);
         }
     }
 

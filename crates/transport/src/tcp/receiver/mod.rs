@@ -82,8 +82,8 @@ pub(super) struct Receiver {
     pub fin_received: bool,
 }
 
-/// The state of receivers that have received more than a first window, or not in order, or whose
-/// feedback is not RFC 3168's.
+/// The state of receivers that have a buffer, or have received data not in order, or whose feedback is
+/// not RFC 3168's.
 #[derive(Clone, Debug, Default)]
 struct More {
     /// Feedback beyond RFC 3168.

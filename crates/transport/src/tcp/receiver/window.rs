@@ -9,20 +9,22 @@
 //!
 //! With [`WindowGrowth::Linux73`], the numbers and rules are those of Linux 7.3. The window is as large
 //! a part of the buffer as payload is of a full segment (`scaling_ratio`), so it grows from the first
-//! segment on. The buffer has no room for 16 segments more, and less above a round trip below a
-//! millisecond (`tcp_rcvbuf_low_rtt`). It has room for the data out of order, too.
+//! segment on. The buffer has no room for 16 segments more. If the round trip is below a millisecond
+//! (`tcp_rcvbuf_low_rtt`), it grows less. It also has room for data out of order.
 //!
-//! Differences: a segment occupies its payload and [`OVERHEAD`] bytes of the buffer, as it does
-//! behind veth; on a real host, the network card's driver decides that. Neighbours are not merged,
-//! and nothing is thrown out of a full buffer: the buffer grows as far as it may, and full segments
-//! cannot fill it. Linux 2.6.30 grew its buffer by other rules, but its profile uses those of 6.1.
+//! Differences: a segment occupies its payload and [`OVERHEAD`] or [`OVERHEAD_73`] bytes of the
+//! buffer, as it does behind veth; on a real host, the network card's driver decides that. Neighbours
+//! are not merged, and nothing is thrown out of a full buffer: the buffer grows as far as it may, and
+//! full segments cannot fill it. With the rules of Linux 6.1, a segment out of order takes its room
+//! before the window grows; Linux 6.1 lets the window grow first, as the rules of 7.3 do here. Linux 2.6.30 grew its buffer by other rules, but its profile uses those of 6.1.
 
 use super::Receiver;
 use crate::tcp::clock::{Context, elapsed_us};
 use crate::tcp::segment::Header;
 use crate::tcp::{Config, Seq, WindowGrowth};
 
-/// The receive buffer of an end that has received more than a first window.
+/// The receive buffer of an end that has received more than a first window, or any data with the rules
+/// of Linux 7.3.
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
     /// Its size in bytes.
@@ -253,11 +255,12 @@ impl Buffer {
         let faster = if rtt_us < LOW_RTT_US {
             twice * rtt_us / LOW_RTT_US
         } else {
-            2 * twice * (u64::from(read) - space) / space
+            (2 * twice).saturating_mul(u64::from(read) - space) / space
         };
-        let beyond = if self.highest.after(next) { self.highest.distance(next) } else { 0 };
-        let window = twice + faster + u64::from(beyond);
-        self.make_room(config, (window << RATIO_SHIFT) / u64::from(ratio));
+        let waits = self.waiting > 0 && self.highest.after(next);
+        let beyond = if waits { self.highest.distance(next) } else { 0 };
+        let window = twice.saturating_add(faster).saturating_add(beyond.into());
+        self.make_room(config, window.saturating_mul(1 << RATIO_SHIFT) / u64::from(ratio));
     }
 
     /// Lets the buffer have so much room, if that is more and it may.
@@ -281,14 +284,15 @@ impl Receiver {
         }
     }
 
-    /// Takes the payload of a segment in order into the buffer, and lets the window grow.
+    /// Takes the payload of a segment in order into the buffer, and lets the window grow. `longest`: no
+    /// segment was as long, since the length of full ones was last learnt.
     #[inline]
-    pub(super) fn fill(&mut self, cx: &Context, header: &Header) {
+    pub(super) fn fill(&mut self, cx: &Context, header: &Header, longest: bool) {
         let next = self.rcv_nxt;
         let (window, rcv_mss) = (self.window, self.rcv_mss);
         self.clamp_window(cx.config);
         let Some(buffer) = self.buffer_of(cx) else { return };
-        if header.len == rcv_mss {
+        if longest {
             buffer.learn_ratio(header.len);
         }
         buffer.unread = buffer.unread.saturating_add(buffer.occupied(header.len));
@@ -348,14 +352,18 @@ impl Receiver {
         }
         let Some(buffer) = self.buffer_mut() else { return };
         buffer.measure_by_stamps(cx, header, rcv_mss);
-        if header.end().after(buffer.highest) {
+        if buffer.waiting == 0 || header.end().after(buffer.highest) {
             buffer.highest = header.end();
+        }
+        let waiting = buffer.waiting.saturating_add(buffer.occupied(header.len));
+        buffer.waiting_payload = buffer.waiting_payload.saturating_add(header.len.into());
+        if buffer.ratio.is_none() {
+            buffer.waiting = waiting;
         }
         // Without SACK the window must not change, or an acknowledgement is no duplicate.
         let grows = sack && buffer.grow(cx.config, header.len, false, rcv_mss);
-        buffer.waiting = buffer.waiting.saturating_add(buffer.occupied(header.len));
-        buffer.waiting_payload = buffer.waiting_payload.saturating_add(header.len.into());
         if let Some(ratio) = buffer.ratio {
+            buffer.waiting = waiting;
             buffer.enlarge_73(cx.config, buffer.space, next, ratio);
         }
         if grows {
