@@ -226,10 +226,15 @@ def test_a_kernel_with_newer_tcp_is_named() -> None:
 
     (line,) = said()
     assert line == (
-        "traffic.downloads.tcp: this kernel has the windows and the ECN of Linux 7; "
-        'hint: profile = "linux-7" makes the simulator do the same'
+        "traffic.downloads.tcp: on this kernel, receive windows and repeated SYN-ACKs are those of "
+        'Linux 7; hint: profile = "linux-7" in all groups makes the simulator do the same'
     )
     assert not said(profile="linux-7")
+    # What a server says of ECN matters only if a connection asks for it.
+    assert not said(window_growth="linux-7.3")
+    assert not said(window_growth="linux-7.3", ecn="accurate")
+    assert said(window_growth="linux-7.3", ecn="true")
+    assert said(window_growth="linux-7.3", congestion="dctcp")
     assert not said("kernel-virtual")
 
 

@@ -10,6 +10,7 @@ from narrows import Scenario
 from narrows.backends import get
 from narrows.backends.kernel import fq_differences
 from narrows.backends.kernel.inside.agent import network, system
+from narrows.backends.kernel.tcp_settings import LINUX_7
 from tests.kernel.scenarios import dumbbell
 
 INSIDE = (
@@ -64,10 +65,17 @@ def test_the_kernel_of_this_machine_is_asked_for_its_version(
             assert str(refused.value) == (
                 f"{key}: this kernel has no bands of fq; hint: use the backend kernel-7"
             )
+        if release < "7":
+            with pytest.raises(network.NetworkError) as refused:
+                network.build({"features": {LINUX_7: "traffic.a.tcp.window_growth"}})
+            assert str(refused.value) == (
+                "traffic.a.tcp.window_growth: this kernel has no TCP of Linux 7; "
+                "hint: use the backend kernel-7"
+            )
 
 
 def test_a_threshold_that_counts_from_the_sender_is_named() -> None:
     scenario = behind('{ kind = "fq", bands = true, ce_threshold = "1 ms" }')
     for name in ("kernel-virtual", "kernel-7"):
-        found = get(name).differences(scenario)[0]
+        (found,) = [each for each in get(name).differences(scenario) if "queue" in each]
         assert found.startswith("bottleneck.forward: queue.ce_threshold counts from TCP's time")

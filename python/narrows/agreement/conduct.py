@@ -187,9 +187,12 @@ def conduct(
         folder: Keeps the kernel's runs; runs that it already holds are not repeated.
 
     Raises:
+        ValueError: More than `MOST_SEEDS` runs of a draw, which would share seeds with others.
         BackendError: The kernel is not available, or refuses a draw; then nothing has run.
         RunFolderError: A saved run cannot be read, or belongs to another draw or kernel.
     """
+    if max(sim_seeds, kernel_seeds) > MOST_SEEDS:
+        raise ValueError(f"a draw has at most {MOST_SEEDS} runs on each side")
     result = Agreement(seed, draws, sim_seeds, kernel_seeds, distribution=distribution.name)
     scenarios = [distribution.drawn(seed, number) for number in range(draws)]
     for scenario in scenarios:

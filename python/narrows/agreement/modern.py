@@ -6,7 +6,7 @@ The network is that of the other distribution (`dumbbell`). Each draw chooses th
 - the round trip: 5 to 100 ms for bulk traffic and 2 to 60 ms for DNS, uniform in its logarithm
 - connections: 1 to 40, uniform in their logarithm; all BBR, all DCTCP or all CUBIC with pacing
 - ECN: BBR with or without; CUBIC without, as in RFC 3168 or accurate; DCTCP with its own feedback
-  or accurate; a server that repeats a SYN-ACK after a timeout no longer agrees, as Linux 7.3
+  or accurate; a server that repeats a SYN-ACK after a timeout no longer agrees, as in Linux 7.3
 - the queue: pfifo, fq-codel, codel, fq, dualpi2, or red that marks
 - its size: half to four times the bandwidth-delay product, 15 kB to 1 MB, uniform in its logarithm;
   RED's `min` and `max` as shares of it; `target` of CoDel and DualPI2 5 to 30 ms
@@ -42,7 +42,7 @@ ECN = {
 """The values of `tcp.ecn`, for each congestion control; empty if it is left out."""
 
 LINUX_7 = ('window_growth = "linux-7.3"', "comp_sack_rtt_percent = 33")
-"""What a receiver of Linux 7.3 does by itself."""
+"""What a receiver of Linux 7.3 does by default."""
 
 
 # The order of the draws is part of the distribution.

@@ -91,7 +91,7 @@ def use(settings: Mapping[str, Any], profile: Mapping[str, Any], refuse: Refuse)
 
     Args:
         settings: The settings of a connection.
-        profile: The settings of the kernel's own profile: `linux-6`, or that of a period kernel.
+        profile: The settings of the kernel's own profile: `linux-6`, `linux-7` or `linux-2.6.30`.
         refuse: Called for each key that cannot be honoured.
     """
     features: dict[str, str] = {}
@@ -171,22 +171,22 @@ def not_followed(scenario: Scenario, profile: Mapping[str, Any]) -> Iterator[str
     found = []
     for key, tcp in tcp_tables(scenario, "traffic"):
         settings = tcp.in_effect
-        # Accurate ECN falls back in any case.
-        ignored = {"syn_ack_ecn_fallback"} if settings["accurate_ecn"] or not tcp.ecn else set()
-        if any(
-            settings[each] != _LINUX_7[each] == profile[each] for each in _LINUX_7.keys() - ignored
-        ):
+        wanted = dict(_LINUX_7)
+        if settings["accurate_ecn"] or not settings["ecn"]:
+            # Without ECN it has no effect, and accurate ECN falls back in any case.
+            del wanted["syn_ack_ecn_fallback"]
+        if any(settings[each] != wanted[each] == profile[each] for each in wanted):
             found.append(key)
     if found:
         yield (
-            f"{', '.join(found)}: this kernel has the windows and the ECN of Linux 7; "
-            'hint: profile = "linux-7" makes the simulator do the same'
+            f"{', '.join(found)}: on this kernel, receive windows and repeated SYN-ACKs are those "
+            'of Linux 7; hint: profile = "linux-7" in all groups makes the simulator do the same'
         )
 
 
 def _sysctls(settings: Mapping[str, Any]) -> Mapping[str, str]:
     window = settings["receive_buffer"]
-    # With tcp_adv_win_scale 1, half of a buffer is overhead.
+    # With tcp_adv_win_scale 1, half of a buffer is overhead. Linux 7 ignores it.
     buffers = f"4096 {min(131_072, 2 * window)} {2 * window}"
     # As in the simulator, a send buffer may have any length from the start. Linux begins with
     # 87 KB, which limits what a sender may have in flight while a hole is open. poll(2) reports a

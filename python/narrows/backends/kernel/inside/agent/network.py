@@ -123,7 +123,7 @@ def _check_features(features: Mapping[str, str]) -> None:
         if key.endswith("queue.bands") and not system.is_at_least(6, 7):
             raise NetworkError(f"{key}: this kernel has no {name}; hint: use the backend kernel-7")
         if name == "TCP of Linux 7" and not system.is_at_least(7, 0):
-            raise NetworkError(f"{key}: this kernel is older; hint: use the backend kernel-7")
+            raise NetworkError(f"{key}: this kernel has no {name}; hint: use the backend kernel-7")
         why = system.control_missing(name) if key.endswith(".congestion") else None
         if why is not None:
             hint = f"load tcp_{name}, or use the backend kernel-virtual or kernel-7"
