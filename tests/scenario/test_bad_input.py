@@ -227,7 +227,7 @@ CASES = [
     ("traffic/0/ecn_share", 2, "traffic[0].ecn_share: must be at most 1"),
     ("traffic/0/pairs", [["a", "b"]], "traffic[0].pairs: excludes sender and receiver"),
     ("traffic/0/start", "10 s", "traffic[0].start: \"10 s\" is not before the end of the run"),
-    ("traffic/0/tcp", {"profile": "linux-7"}, "traffic[0].tcp.profile: \"linux-7\" is not known here; hint: did you mean \"linux-6\""),
+    ("traffic/0/tcp", {"profile": "linux-5"}, "traffic[0].tcp.profile: \"linux-5\" is not known here; hint: did you mean \"linux-7\" or \"linux-6\""),
     ("traffic/0/tcp", {"acks": {"delayed": "2 s"}}, "traffic[0].tcp.acks.delayed: must be at most \"1 s\""),
     ("traffic/0/tcp", {"congestion": "BBR"}, "traffic[0].tcp.congestion: \"BBR\" is not known here; hint: did you mean \"bbr\""),
     ("traffic/0/tcp", {"acks": "evry-segment"}, "traffic[0].tcp.acks: \"evry-segment\" is not known here; hint: did you mean \"every-segment\""),
