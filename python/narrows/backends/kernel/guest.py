@@ -6,6 +6,7 @@ host's files are its root, read-only (hostfs), and it can write only to the run'
 
 from __future__ import annotations
 
+import compileall
 import contextlib
 import json
 import os
@@ -132,6 +133,8 @@ def _room_mb(place: str) -> int:
 
 def _command(kernel: Kernel, job: Mapping[str, Any], folder: Path) -> list[str]:
     python = os.path.realpath(sys.executable)
+    # A guest cannot keep what it compiles, because the host's files are read-only there.
+    compileall.compile_dir(_INSIDE, quiet=2)
     # The kernel splits its command line at spaces, so no path may contain one.
     (folder / "inside").symlink_to(_INSIDE)
     start = f"__import__('sys').path.append('{folder}/inside');__import__('agent.main').main.main()"
