@@ -1,7 +1,7 @@
 //! The settings of a TCP endpoint, with one field for each choice that an implementation makes.
 //!
-//! The named profiles (`linux-6`, `linux-7`, `legacy`, `linux-2.6.30`, `ns-2`) are values of this struct; see
-//! [`Config::profile`]. Field names follow the sysctl or the RFC.
+//! The named profiles (`linux-6`, `linux-7`, `legacy`, `linux-2.6.30`, `ns-2`) are values of this
+//! struct; see [`Config::profile`]. Field names follow the sysctl or the RFC.
 
 use crate::congestion::{Scaling, SlowStart};
 use narrows_units::settings::{
@@ -66,8 +66,9 @@ settings! {
         timestamps: bool = true, any();
         /// Offers window scaling (RFC 7323).
         window_scaling: bool = true, any();
-        /// The largest window that is advertised; at most 1 GiB (RFC 7323). With autotuning, it is half
-        /// of the largest buffer, and with `window_growth = "linux-7.3"`, more than half of it is window.
+        /// The largest window that is advertised; at most 1 GiB (RFC 7323). With autotuning, the buffer
+        /// grows up to twice as many bytes. With `window_growth = "linux-7.3"`, more than half of these
+        /// can be window.
         receive_buffer: Bytes = Bytes::new(3_145_728), size(1, 1 << 30);
         /// The window starts at 64 KB and grows with what the application reads, and every segment
         /// is acknowledged at once while it grows, as in Linux. `false`: the whole window is

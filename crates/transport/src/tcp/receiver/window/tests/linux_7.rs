@@ -22,7 +22,7 @@ fn full_segments_say_which_part_of_the_buffer_is_window() {
         receiver.fill(&at(&config, 1000), &segment(len), longest);
         assert_eq!(learnt(&receiver), (Some(162), 82_944, 14_480), "{len}");
     }
-    // The window may not be less than what is measured in a round trip.
+    // What was read in a round trip counts no more than the window.
     receiver.buffer_mut().expect("made above").space = 90_000;
     receiver.fill(&at(&config, 1000), &segment(88), true);
     assert_eq!(learnt(&receiver), (Some(24), 12_288, 12_288));
