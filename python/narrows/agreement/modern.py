@@ -6,7 +6,7 @@ The network is that of the other distribution (`dumbbell`). Each draw chooses th
 - the round trip: 5 to 100 ms for bulk traffic and 2 to 60 ms for DNS, uniform in its logarithm
 - connections: 1 to 40, uniform in their logarithm; all BBR, all DCTCP or all CUBIC with pacing
 - ECN: BBR with or without; CUBIC without, as in RFC 3168 or accurate; DCTCP with its own feedback
-  or accurate; a server that repeats a SYN-ACK after a timeout no longer agrees, as in Linux 7.3
+  or accurate
 - the queue: pfifo, fq-codel, codel, fq, dualpi2, or red that marks
 - its size: half to four times the bandwidth-delay product, 15 kB to 1 MB, uniform in its logarithm;
   RED's `min` and `max` as shares of it; `target` of CoDel and DualPI2 5 to 30 ms
@@ -41,8 +41,8 @@ ECN = {
 }
 """The values of `tcp.ecn`, for each congestion control; empty if it is left out."""
 
-LINUX_7 = ('window_growth = "linux-7.3"', "comp_sack_rtt_percent = 33")
-"""What a receiver of Linux 7.3 does by default."""
+LINUX_7 = ('profile = "linux-7"', "syn_linear_timeouts = 0")
+"""The kernel's own TCP, with lost SYNs repeated as in the earlier sets."""
 
 
 # The order of the draws is part of the distribution.
@@ -70,7 +70,6 @@ def drawn(seed: int, number: int) -> Scenario:
     settings = [f'congestion = "{congestion}"', *LINUX_7]
     settings += [f"ecn = {ecn}"] if ecn else []
     settings += ["pacing = true"] if congestion == "cubic" else []
-    settings += ["syn_ack_ecn_fallback = true"] if ecn in ("", "true") else []
     network = Dumbbell(
         name=f"modern-{seed}-{number}",
         seed=number + 1,
